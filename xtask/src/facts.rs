@@ -1,4 +1,4 @@
-//! One maker of facts: whoever judges a call goes through `crates/gate/src/call_facts.rs`.
+//! One maker of facts and one judge: whoever judges a call goes through `call_facts.rs` and `judge.rs` in `crates/gate/src`.
 //!
 //! A second place that fills in `policy::Facts` leaves something out sooner or later, and the rule that needed it is silent there. So
 //! outside `crates/policy` the types may be looked at through a reference, and made in one file.
@@ -18,6 +18,9 @@ const MAKERS: [&str; 5] = [
     "xtask/rivals/src/main.rs",
 ];
 
+/// The one file that asks for a verdict, besides those above.
+const JUDGE: &str = "crates/gate/src/judge.rs";
+
 pub fn have_one_maker() -> Result<()> {
     let mut files = Vec::new();
     sources(&root().join("crates"), &mut files)?;
@@ -27,8 +30,11 @@ pub fn have_one_maker() -> Result<()> {
         if name.starts_with("crates/policy/") || MAKERS.contains(&name.as_str()) || name == file!() {
             continue;
         }
-        let found = makers(&std::fs::read_to_string(&file)?);
+        let text = std::fs::read_to_string(&file)?;
+        let found = makers(&text);
         ensure!(found.is_empty(), "{name}:{} makes facts of its own; describe the call in {}", found[0], MAKERS[0]);
+        let found = judges(&text);
+        ensure!(name == JUDGE || found.is_empty(), "{name}:{} judges calls of its own; that is for {JUDGE}", found[0]);
     }
     Ok(())
 }
@@ -43,6 +49,24 @@ fn sources(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Lines that could ask a policy for a verdict: facts can be copied and changed without a word about their type.
+fn judges(text: &str) -> Vec<usize> {
+    let is_verb = |word: &str| ["decide", "explain"].contains(&word);
+    let word = |rest: &str| rest.split(|letter: char| !letter.is_alphanumeric() && letter != '_').next().unwrap_or_default().to_owned();
+    let mut found = Vec::new();
+    let text: String = text.lines().map(|line| line.split("//").next().unwrap_or_default().to_owned() + "\n").collect();
+    for (at, path) in text.match_indices("policy::") {
+        let is_name = text[..at].ends_with(|letter: char| letter.is_alphanumeric() || letter == '_');
+        let rest = &text[at + path.len()..];
+        let list = rest.strip_prefix('{').and_then(|list| list.split('}').next()).unwrap_or_default();
+        let mut listed = list.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
+        if !is_name && (is_verb(&word(rest)) || listed.any(is_verb)) {
+            found.push(text[..at].matches('\n').count() + 1);
+        }
+    }
+    found
 }
 
 /// Lines that could make a policy's facts: an import that brings the types in, or a mention that is no reference.
@@ -106,6 +130,21 @@ mod tests {
             "// policy::Facts { are made elsewhere",
         ] {
             assert!(makers(text).is_empty(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_judge_is_found_in_every_dress() {
+        for text in [
+            "let verdict = seen.clone().with(|facts| policy::decide(&policy, facts, &standing));",
+            "use policy::{Action,\n    decide, RealPath};",
+            "use policy::decide;",
+            "::policy::explain(policy, facts, &standing)",
+        ] {
+            assert_eq!(judges(text).len(), 1, "{text}");
+        }
+        for text in ["policy::explained(&tool)", "use policy::{Policy, Verdict};", "// policy::decide decides", "my_policy::decide()"] {
+            assert!(judges(text).is_empty(), "{text}");
         }
     }
 

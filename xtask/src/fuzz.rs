@@ -22,11 +22,18 @@ const TARGETS: &[(&str, &str)] = &[
     ("git_files", "workspace"),
     ("dialects", "brain"),
     ("memories", "brain"),
+    ("codex_lines", "brain"),
+    ("acp_lines", "brain"),
+    ("claude_lines", "brain"),
 ];
 
 /// Targets that need what no crate shows to others: tests of the library itself, by their whole names.
-const INSIDE: &[(&str, &str, &str)] =
-    &[("links", "workspace", "tests::fuzzed::links"), ("merge_sets", "workspace", "tests::fuzzed::merge_sets")];
+const INSIDE: &[(&str, &str, &str)] = &[
+    ("links", "workspace", "tests::fuzzed::links"),
+    ("merge_sets", "workspace", "tests::fuzzed::merge_sets"),
+    ("tools_door", "agent", "fuzzed::tools_door"),
+    ("hook_door", "agent", "fuzzed::hook_door"),
+];
 
 const SECONDS: &str = "60";
 

@@ -13,6 +13,7 @@ const SOAKS: &[(&str, &str)] = &[
     ("merges", "overlays_of_any_kind"),
     ("tasks", "work_in_rooms"),
     ("rooms", "many_rooms_leave_nothing"),
+    ("watches", "a_job_does_not_keep_all_epoll_watches"),
     ("containers", "podman::root::"),
     ("policies", "every_call_is_judged_by_the_policy_that_was_in_force"),
     ("laws", "laws::"),

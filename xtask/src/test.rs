@@ -15,6 +15,8 @@ const NEEDS: &[(&str, &str)] = &[
     ("node", "nodejs"),
     ("npm", "npm"),
     ("tmux", "tmux"),
+    ("zsh", "zsh"),
+    ("fish", "fish"),
     ("podman", "podman"),
     ("runc", "runc"),
     ("curl", "curl"),

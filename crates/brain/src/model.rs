@@ -33,7 +33,21 @@ pub struct ModelResponse {
     pub retry_after: Option<Duration>,
     /// The server said that asking again is of no use.
     pub is_final: bool,
+    /// Whoever stands before the model refused the request, in words of its own: a budget, a rule, a key that is missing.
+    pub is_refusal: bool,
+    /// The model's host took no connection.
+    pub is_unreachable: bool,
+    /// Who gave the answer, where that is known.
+    pub provider: Option<ProviderName>,
     pub body: Box<dyn ResponseBody>,
+}
+
+/// A provider as its operator knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProviderName {
+    pub name: String,
+    /// Where its key is kept, in words.
+    pub key_place: Option<String>,
 }
 
 /// A body that comes in chunks.
@@ -60,6 +74,8 @@ pub enum RetryClass {
     Waiting,
     /// A person must answer first.
     NeedsReview(world::ReviewId),
+    /// Asking again is of no use before somebody changes something: a key, a budget, a server.
+    Blocked(world::RetryCause),
     Final,
 }
 

@@ -7,6 +7,9 @@ mod context;
 mod loop_guard;
 mod prompt;
 mod send;
+mod trial;
+
+pub use trial::try_model;
 
 use crate::model::{Model, ModelFault, ModelResponse, Purpose, RetryClass};
 use crate::{Brain, BrainFault, BrainInput, Brief, CallResult, Checkpoint, Move, ToolCall};
@@ -20,6 +23,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
+use world::RetryCause;
 
 /// How often a request is made again before the brain gives up.
 const TRIES_MAX: u32 = 6;
@@ -102,12 +106,18 @@ impl Native {
     /// Takes the result of the last move. Calls that were wanted and have no result yet are wanted again.
     fn take_input(&mut self, input: BrainInput) -> Result<Option<Move>, BrainFault> {
         match input {
-            BrainInput::Start { prompt, memory, .. } => {
+            BrainInput::Start { prompt, memory, further, .. } => {
                 self.conversation = Conversation::new(prompt, self.brief.pins.clone());
+                let context_tokens = self.model.info(Purpose::Work).context_tokens;
+                self.conversation.project = context::fit_project_texts(&self.brief.project_texts, context_tokens);
                 self.conversation.recall(&memory).map_err(|error| BrainFault::new(format!("its checkpoint cannot be read: {error}")))?;
+                self.conversation.expect(further.prompts);
                 let open = self.conversation.open_calls();
                 if !open.is_empty() {
                     return Ok(Some(Move::Call(tool_calls(open))));
+                }
+                if self.conversation.hear() {
+                    return Ok(None);
                 }
                 // It had finished, and the kernel was not told.
                 if let Some(turn) = self.conversation.turns.last().filter(|turn| turn.speaker == Speaker::Model) {
@@ -115,6 +125,17 @@ impl Native {
                 }
             }
             BrainInput::Results(results) => self.take_results(results)?,
+            BrainInput::Hook(hook) => {
+                if self.conversation.turns.is_empty() {
+                    self.conversation = Conversation::new(hook.task, self.brief.pins.clone());
+                    self.conversation
+                        .recall(&hook.memory)
+                        .map_err(|error| BrainFault::new(format!("its checkpoint cannot be read: {error}")))?;
+                }
+                (self.stream, self.next_move) = (None, None);
+                self.pending_text.clear();
+                self.conversation.turns.push(Turn::user(&hook.prompt));
+            }
             BrainInput::OwnCallAllowed(_) | BrainInput::OwnCallRefused { .. } | BrainInput::Continue => {}
         }
         Ok(self.next_move.take())
@@ -127,7 +148,8 @@ impl Native {
         let circles = format!("the model goes round in circles: {stale} rounds of calls in a row brought nothing new");
         if stale >= STALE_MAX {
             let what = format!("{circles}; it makes these again and again: {}", self.loop_guard.circle());
-            return Err(BrainFault { what, hint: Some("word the task differently, or use another model".to_owned()) });
+            let hint = Some("word the task differently, or use another model".to_owned());
+            return Err(BrainFault { what, hint, may_retry: None, crashed: false });
         }
         if stale == STALE_TOLD {
             self.notes.push_back(format!("{circles}; it was told so"));
@@ -139,6 +161,7 @@ impl Native {
             ));
         }
         self.conversation.turns.push(Turn { speaker: Speaker::User, parts });
+        self.conversation.hear();
         Ok(())
     }
 
@@ -324,8 +347,13 @@ impl Native {
             }
             // Our figure was too low; with a higher one the older turns are summed up.
             FailureCause::TooLong if self.conversation.lower_cap() => return Ok(None),
+            // Nothing is lost before the first answer, and whoever waits learns at once what to mend.
+            FailureCause::Unreachable if self.conversation.turns.is_empty() => {
+                return Err(BrainFault { what: fault.what, hint: fault.hint, may_retry: Some(RetryCause::Model), crashed: false });
+            }
             _ => {}
         }
+        let is_unreachable = matches!(cause, FailureCause::Unreachable);
         match fault.retry {
             RetryClass::Waiting => Ok(Some(Move::Say(format!("waiting: {}", fault.what)))),
             RetryClass::NeedsReview(review) => Ok(Some(Move::Wait(review))),
@@ -336,13 +364,15 @@ impl Native {
                 self.delay = (wait / 2 + wait * jitter as u32 / 1000).max(retry_after.min(RETRY_AFTER_MAX));
                 self.tries += 1;
                 // A single failure passes unnoticed, unless what was said before it will be said again.
-                let told = self.was_passed_on || self.tries > 1;
+                let told = self.was_passed_on || self.tries > 1 || is_unreachable;
                 Ok(told.then(|| Move::Say(format!("{}; asking again, {} of {TRIES_MAX}", fault.what, self.tries))))
             }
             RetryClass::Transient => {
-                Err(BrainFault { what: format!("{}, {} times in a row", fault.what, self.tries + 1), hint: fault.hint })
+                let what = format!("{}, {} times in a row", fault.what, self.tries + 1);
+                Err(BrainFault { what, hint: fault.hint, may_retry: Some(RetryCause::Model), crashed: false })
             }
-            RetryClass::Final => Err(BrainFault { what: fault.what, hint: fault.hint }),
+            RetryClass::Blocked(cause) => Err(BrainFault { what: fault.what, hint: fault.hint, may_retry: Some(cause), crashed: false }),
+            RetryClass::Final => Err(BrainFault { what: fault.what, hint: fault.hint, may_retry: None, crashed: false }),
         }
     }
 }

@@ -1,15 +1,17 @@
-//! No answer of a server makes the built-in brain panic or go on for ever, and no memory does; what it keeps, it takes up again.
+//! No answer of a server makes the built-in brain panic or go on for ever, and no memory does; what it keeps, it takes up again. No line of a
+//! vendor's client makes its wire panic, or say yes to what nobody admitted.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at the first surprise")]
 
 #[path = "../../testkit/fuzz/fuzz.rs"]
 mod fuzz;
 
 use brain::Dialect;
+use brain::agent::{Acp, AcpAgent, AgentAnswer, AgentBoot, AgentEvent, AgentWire, Claude, Codex};
 use brain::model::{Model, ModelFault, ModelInfo, ModelResponse, Purpose, ResponseBody, RetryClass};
 use brain::{Brain, BrainInput, Brief, CallResult, Move, Native, ToolSpec};
 use bytes::Bytes;
-use serde_json::json;
-use std::collections::VecDeque;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, VecDeque};
 use std::future::{Future, ready};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -83,7 +85,15 @@ impl Model for Server {
             return Box::pin(ready(Err(ModelFault { what: "gone".into(), retry: RetryClass::Final, hint: None })));
         }
         let body = Box::new(Pieces(self.text.as_bytes().chunks(5).map(Bytes::copy_from_slice).collect()));
-        Box::pin(ready(Ok(ModelResponse { status: 200, retry_after: None, is_final: false, body })))
+        Box::pin(ready(Ok(ModelResponse {
+            status: 200,
+            retry_after: None,
+            is_final: false,
+            is_refusal: false,
+            is_unreachable: false,
+            provider: None,
+            body,
+        })))
     }
 }
 
@@ -94,7 +104,7 @@ fn brain(dialect: Dialect, text: &str) -> Native {
 }
 
 fn start(memory: Vec<Vec<u8>>) -> BrainInput {
-    BrainInput::Start { prompt: "work".into(), settled: 0, resumed: !memory.is_empty(), memory }
+    BrainInput::Start { prompt: "work".into(), settled: 0, resumed: !memory.is_empty(), memory, further: brain::FurtherTurns::default() }
 }
 
 /// The first move that is not a word; `None` when the brain gives up.
@@ -152,4 +162,140 @@ fn memories() {
             });
         }
     });
+}
+
+/// Parts of which frames of all protocols are made.
+const PARTS: &[&str] = &[
+    "\n",
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    ":",
+    "null",
+    "true",
+    "-1",
+    "18446744073709551615",
+    "\"",
+    "\\u0000",
+    "{\"id\":0,\"method\":\"",
+    "{\"id\":{\"a\":[]},\"method\":\"",
+    "{\"jsonrpc\":\"2.0\",\"id\":12,\"result\":{\"stopReason\":\"",
+    "\",\"params\":{\"itemId\":\"t\",\"toolCallId\":\"t\",\"update\":{",
+    "end_turn",
+    "cancelled",
+    "session/update",
+    "session/request_permission",
+    "item/started",
+    "item/completed",
+    "item/commandExecution/requestApproval",
+    "item/fileChange/requestApproval",
+    "\"status\":\"completed\"",
+    "\"type\":\"fileChange\"",
+    "\"kind\":\"execute\"",
+    "\"options\":[{\"kind\":\"allow_always\",\"optionId\":\"a\"}]",
+    "}}\n",
+    "}}}\n",
+];
+
+/// What Claude Code writes.
+const CLAUDE: &[&str] = &[
+    "{\"type\":\"system\",\"subtype\":\"init\",\"session_id\":\"01a1e934-7269-7ac3-8171-8797cc24dc74\"}\n",
+    "{\"type\":\"assistant\",\"message\":{\"content\":[{\"type\":\"text\",\"text\":\" word \"},{\"type\":\"tool_use\"}]}}\n",
+    "{\"type\":\"control_request\",\"request_id\":\"1\",\"request\":{\"subtype\":\"hook_callback\",\"callback_id\":\"skep\",\"tool_use_id\":\"t\",\"input\":{\"tool_name\":\"Bash\",\"tool_input\":{\"command\":\"ls\"}}}}\n",
+    "{\"type\":\"control_request\",\"request_id\":\"2\",\"request\":{\"subtype\":\"hook_callback\",\"callback_id\":\"skep\",\"input\":{\"tool_use_id\":\"u\",\"tool_name\":\"Edit\",\"tool_input\":[7]}}}\n",
+    "{\"type\":\"control_request\",\"request_id\":\"3\",\"request\":{\"subtype\":\"hook_callback\",\"callback_id\":\"skep\",\"tool_use_id\":\"o\",\"input\":{\"tool_name\":\"mcp__skep__test_run\"}}}\n",
+    "{\"type\":\"control_request\",\"request_id\":\"4\",\"request\":{\"subtype\":\"can_use_tool\",\"tool_use_id\":\"t\",\"input\":{}}}\n",
+    "{\"type\":\"control_request\",\"request_id\":\"5\",\"request\":{\"subtype\":\"other\"}}\n",
+    "{\"type\":\"control_cancel_request\",\"request_id\":\"1\"}\n",
+    "{\"type\":\"user\",\"message\":{\"content\":[{\"type\":\"tool_result\",\"tool_use_id\":\"t\",\"content\":\"x\"}]}}\n",
+    "{\"type\":\"user\",\"message\":{\"content\":[{\"type\":\"tool_result\",\"tool_use_id\":\"u\",\"is_error\":true,\"content\":[{\"text\":1}]}]}}\n",
+    "{\"type\":\"result\",\"subtype\":\"success\",\"result\":\"done\"}\n",
+    "{\"type\":\"result\",\"subtype\":\"error_during_execution\",\"is_error\":true,\"errors\":[\"No conversation found\"]}\n",
+    "{\"type\":\"control_response\",\"response\":{\"subtype\":\"error\",\"error\":\"no\"}}\n",
+];
+
+/// Frames that the real programs wrote, as words, with the parts of frames behind them.
+fn words(recorded: &[&'static str]) -> Vec<&'static str> {
+    recorded.iter().flat_map(|text| text.split_inclusive('\n')).chain(PARTS.iter().copied()).collect()
+}
+
+fn boot(series: Option<&str>) -> AgentBoot {
+    let tools_url = Some("http://127.0.0.1:1/mcp".to_owned());
+    AgentBoot { project: "/p".into(), series: series.map(str::to_owned), brief: "be kind".into(), tools_url, ..AgentBoot::default() }
+}
+
+fn frame(line: &str) {
+    assert!(!line.contains('\n') && serde_json::from_str::<Value>(line).is_ok_and(|frame| frame.is_object()), "no frame: {line}");
+}
+
+/// Tells a wire all lines, and answers what it asks: yes, no, or one after the other.
+fn hear(mut wire: impl AgentWire, series: Option<&str>, text: &str, answers: &[AgentAnswer]) {
+    let boot = boot(series);
+    wire.launch(&boot);
+    wire.hello(&boot).iter().for_each(|line| frame(line));
+    wire.prompt("work").iter().for_each(|line| frame(line));
+    // What was asked and has not ended, and whether it was admitted.
+    let mut open = BTreeMap::new();
+    let mut asked = 0;
+    for line in text.lines() {
+        let mut events = VecDeque::from(wire.read(line));
+        let mut moves = 0;
+        while let Some(event) = events.pop_front() {
+            moves += 1;
+            assert!(moves < MOVES_MAX, "one line goes on without end: {line}");
+            match event {
+                AgentEvent::Asked { id, call } => {
+                    assert!(call.input.is_object() && !call.tool.is_empty(), "no call: {call:?}");
+                    let answer = &answers[asked % answers.len()];
+                    asked += 1;
+                    assert_eq!(open.insert(id, *answer == AgentAnswer::Allowed), None, "two open calls have one name");
+                    events.extend(wire.answer(id, answer));
+                }
+                AgentEvent::Ended { id, ok, .. } => {
+                    let admitted = open.remove(&id).expect("it ended and was not open");
+                    assert!(admitted, "it ended and was refused (ok: {ok})");
+                }
+                AgentEvent::Send(line) => frame(&line),
+                _ => {}
+            }
+        }
+    }
+    wire.interrupt().iter().for_each(|line| frame(line));
+}
+
+/// One of the ways to go through it, by the text itself: so that there is time for many texts.
+fn hear_some(wire: impl AgentWire, text: &str) {
+    let no = || AgentAnswer::Refused("no \n\" \u{1b}".into());
+    let answers = [vec![AgentAnswer::Allowed], vec![no()], vec![AgentAnswer::Allowed, no()]];
+    let series = text.len().is_multiple_of(4).then_some("01a1e934-7269-7ac3-8171-8797cc24dc74");
+    hear(wire, series, text, &answers[text.len() % answers.len()]);
+}
+
+#[test]
+fn codex_lines() {
+    let words = words(&[
+        include_str!("../src/agent/fixtures/codex_works.jsonl"),
+        include_str!("../src/agent/fixtures/codex_patch.jsonl"),
+        include_str!("../src/agent/fixtures/codex_pays.jsonl"),
+    ]);
+    fuzz::text("codex_lines", &words, |text| hear_some(Codex::default(), text));
+}
+
+#[test]
+fn acp_lines() {
+    let words = words(&[
+        include_str!("../src/agent/fixtures/opencode_works.jsonl"),
+        include_str!("../src/agent/fixtures/opencode_refused.jsonl"),
+        include_str!("../src/agent/fixtures/gemini_works.jsonl"),
+        include_str!("../src/agent/fixtures/gemini_loads.jsonl"),
+    ]);
+    let agents = [AcpAgent::OpenCode, AcpAgent::Gemini, AcpAgent::Other, AcpAgent::OpenCode, AcpAgent::Gemini];
+    fuzz::text("acp_lines", &words, |text| hear_some(Acp::of(agents[text.len() % agents.len()]), text));
+}
+
+#[test]
+fn claude_lines() {
+    fuzz::text("claude_lines", &words(CLAUDE), |text| hear_some(Claude::default(), text));
 }

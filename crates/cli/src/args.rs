@@ -20,6 +20,7 @@ const STYLES: Styles = Styles::styled()
 const EXAMPLES: &str = "\
 Examples:
   skep demo                                  see everything once, in a minute
+  skep setup                                 find keys, servers and clients
   skep act \"add a --version flag\"            queue work here, return at once
   skep ask \"where is auth?\" --await > a.txt  read-only; the answer on stdout
   skep status                                who works on what here
@@ -30,18 +31,21 @@ Examples:
 Every command starts the kernel when it needs one. `skep help COMMAND` says
 more; `skep help exit-codes` lists the exit codes.";
 
+/// What every command takes stands below what is its own.
+const GLOBAL_ORDER: usize = 900;
+
 /// An operating-system kernel for AI agents
 #[derive(Debug, Parser)]
 #[command(name = "skep", version, styles = STYLES, after_help = EXAMPLES, disable_help_subcommand = true, arg_required_else_help = true)]
 pub struct Cli {
     /// Print the answer as JSON
-    #[arg(long, global = true)]
+    #[arg(long, global = true, display_order = GLOBAL_ORDER)]
     pub json: bool,
     /// When to print colours: auto, always or never
-    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_default_value = true, hide_possible_values = true)]
+    #[arg(long, global = true, display_order = GLOBAL_ORDER, value_name = "WHEN", default_value = "auto", hide_default_value = true, hide_possible_values = true)]
     pub color: ColourChoice,
     /// Print what is longer than the screen without a pager
-    #[arg(long, global = true)]
+    #[arg(long, global = true, display_order = GLOBAL_ORDER)]
     pub no_pager: bool,
     #[command(subcommand)]
     pub command: Command,
@@ -58,14 +62,23 @@ pub enum Command {
     Demo(command::demo::DemoArgs),
     Status(command::status::StatusArgs),
     Ps(command::ps::PsArgs),
+    Queue(command::queue::QueueArgs),
+    Top(command::top::TopArgs),
     List(command::list::ListArgs),
     Log(command::log::LogArgs),
     Watch(command::watch::WatchArgs),
+    Zone(command::zone::ZoneArgs),
+    Brain(command::brain::BrainArgs),
     Usage(command::usage::UsageArgs),
     Budget(command::budget::BudgetArgs),
     Gateway(command::gateway::GatewayArgs),
     Cassette(command::cassette::CassetteArgs),
     Replay(command::replay::ReplayArgs),
+    #[command(visible_alias = "resume")]
+    Retry(command::retry::RetryArgs),
+    Say(command::say::SayArgs),
+    Talk(command::talk::TalkArgs),
+    Drop(command::drop_work::DropArgs),
     Review(command::review::ReviewArgs),
     Grant(command::grant::GrantArgs),
     Token(command::token::TokenArgs),
@@ -75,15 +88,19 @@ pub enum Command {
     Merge(command::merge::MergeArgs),
     Reject(command::reject::RejectArgs),
     Sandbox(command::sandbox::SandboxArgs),
+    Setup(command::setup::SetupArgs),
     Init(command::init::InitArgs),
     Trust(command::trust::TrustArgs),
     Journal(command::journal::JournalArgs),
     Kernel(command::kernel::KernelArgs),
     Doctor(command::doctor::DoctorArgs),
+    #[command(name = "__complete", hide = true)]
+    Complete(command::complete::CompleteArgs),
     Completions(command::completions::CompletionsArgs),
     Man(command::man::ManArgs),
     Help(command::help::HelpArgs),
     ExtensionChild(command::extension_child::ExtensionChildArgs),
+    HookChild(command::hook_child::HookChildArgs),
     Supervise(command::supervise::SuperviseArgs),
 }
 
@@ -95,11 +112,15 @@ pub struct UsageError {
 
 /// What belongs together in `skep --help`.
 const GROUPS: &[(&str, &[&str])] = &[
-    ("Work", &["act", "ask", "call", "cancel", "demo"]),
-    ("Look", &["status", "ps", "list", "log", "watch"]),
+    ("Work", &["act", "ask", "say", "talk", "queue", "retry", "call", "cancel", "drop", "demo"]),
+    ("Look", &["status", "top", "ps", "list", "log", "watch"]),
     (
         "Models",
         &[
+            "setup",
+            "brain list",
+            "brain check",
+            "brain add",
             "gateway run",
             "gateway open",
             "cassette list",
@@ -113,13 +134,13 @@ const GROUPS: &[(&str, &[&str])] = &[
             "budget reconcile",
         ],
     ),
-    ("Decide", &["review", "grant", "token", "diff", "try", "merge", "reject", "init", "trust"]),
+    ("Decide", &["review", "grant", "token", "diff", "try", "merge", "reject", "init", "trust", "zone del"]),
     (
         "Policy",
         &["policy check", "policy test", "policy explain", "policy trial", "policy update", "policy log", "policy suggest", "policy types"],
     ),
     ("Sandbox", &["sandbox run", "sandbox shell", "sandbox templates", "sandbox ps", "sandbox pause", "sandbox resume", "sandbox doctor"]),
-    ("Journal", &["journal log", "journal follow", "journal verify", "journal export"]),
+    ("Journal", &["journal log", "journal follow", "journal verify", "journal doubts", "journal forget", "journal export"]),
     (
         "Kernel",
         &[
@@ -212,6 +233,24 @@ mod tests {
         assert_eq!(wide, Vec::<&str>::new());
     }
 
+    /// An example that is wrapped reads as two, and what all commands take stands last.
+    #[test]
+    fn every_example_fits_a_terminal_of_eighty_columns() {
+        let command = command();
+        let subs = command.get_subcommands().flat_map(|sub| std::iter::once(sub).chain(sub.get_subcommands()));
+        let helps = subs.filter_map(|sub| sub.get_after_help()).map(ToString::to_string);
+        let wide: Vec<String> = helps
+            .flat_map(|help| {
+                help.lines().filter(|line| line.starts_with("  ") && line.chars().count() > 80).map(str::to_owned).collect::<Vec<_>>()
+            })
+            .collect();
+        assert_eq!(wide, Vec::<String>::new());
+        let mut command = command;
+        command.build();
+        let act = command.find_subcommand_mut("act").unwrap().render_help().to_string();
+        assert!(act.find("--zone").unwrap() < act.find("--json").unwrap(), "{act}");
+    }
+
     #[test]
     fn every_argument_says_what_it_is() {
         let command = command();
@@ -225,90 +264,135 @@ mod tests {
         assert_eq!(bare, Vec::<String>::new());
     }
 
+    const GOOD: &[&str] = &[
+        "skep act fix-it --brain script:b.txt --await --priority -3 --max-calls 7 --zone /tmp",
+        "skep ask why",
+        "skep act x --who researcher.1@kimi --when disrupt --after task-1 --after task-2 --timeout 5m",
+        "skep ask x --prioritize --watch --who ++",
+        "skep act x --talk --when enqueue",
+        "skep watch --who worker.1 --zone .",
+        "skep status site --zone @main",
+        "skep status orchestrator",
+        "skep status --task task-1",
+        "skep status --who worker.1 --zone org/repo@main",
+        "skep list sites",
+        "skep list zones --site org/repo",
+        "skep list crews --zone @main",
+        "skep list tasks --site repo",
+        "skep zone del --zone @feat --force --yes",
+        "skep queue",
+        "skep queue rm 2 --who worker.1",
+        "skep queue clear --yes",
+        "skep queue pause",
+        "skep queue resume --who @kimi --json",
+        "skep retry task-1 --await",
+        "skep resume task-1",
+        "skep say task-1 also-this --json",
+        "skep talk worker.2 --ask --brain claude --zone .",
+        "skep talk --watch --who worker.1",
+        "skep drop task-1 --yes",
+        "skep call fs.read path=a --zone . --task task-1 --json",
+        "skep --json ps",
+        "skep top --json",
+        "skep review",
+        "skep review allow r-1 --reason ok",
+        "skep review allow r-1 --for zone --rate 5/1m --set limit=10 --json",
+        "skep review deny r-1 --instead fs.write path=a --for-good --for user",
+        "skep grant revoke g-1 b-2 t-3",
+        "skep token issue fs.* --paths a b --max-ops 3 --ttl 30s -- ./agent --fast",
+        "skep call fs.read path=a --mode dry_run --token T",
+        "skep call fs.read path=a --mode real",
+        "skep policy explain fs.read path=a --task task-1 --candidate --zone .",
+        "skep policy trial new.yaml --last 7 --after 3 --before 9",
+        "skep policy update new.yaml --yes",
+        "skep policy suggest --json",
+        "skep journal verify --offline",
+        "skep extension-child",
+        "skep journal log --pid 3 --task task-1 --kind call --kind brain.said --since 10m --until 2026-01-01 --limit 5",
+        "skep journal export --out f",
+        "skep sandbox run -t code-executor --timeout 90s --discard -- sh -c ls",
+        "skep sandbox shell",
+        "skep sandbox pause task-1",
+        "skep sandbox ps --json",
+        "skep merge task-1 --yes",
+        "skep merge",
+        "skep merge list",
+        "skep merge apply task-1 --mine a --theirs b",
+        "skep merge undo task-1",
+        "skep merge import -",
+        "skep diff task-1 --follow",
+        "skep try task-1 --port 8080 -- python3 -m http.server 8080",
+        "skep kernel run",
+        "skep help exit-codes",
+        "skep help journal verify",
+        "skep list tools",
+        "skep setup --yes --only anthropic --server http://127.0.0.1:9000 --key env --no-trial",
+        "skep usage --by day",
+        "skep budget set 1 --money 0.50 --tokens all=2000 --ask",
+        "skep budget grant p3 --tokens strategic=5",
+        "skep budget set 3 --none",
+        "skep budget set 3 --money 0 --ask",
+        "skep budget reconcile 3 --money 0",
+        "skep gateway run --login claude -- claude -p hello",
+        "skep gateway run --record f.jsonl -- true",
+        "skep gateway run --replay f.jsonl --timing -- true",
+        "skep act fix-it --record",
+        "skep replay task-3 --timing --json",
+        "skep cassette export task-3 --out f.jsonl",
+        "skep completions zsh",
+    ];
+    const BAD: &[&str] = &[
+        "skep grant revoke task-1",
+        "skep token issue",
+        "skep token issue fs.read --ttl 30",
+        "skep call fs.read --mode dry",
+        "skep policy",
+        "skep",
+        "skep act",
+        "skep diff 7",
+        "skep say task-1",
+        "skep act x --watch --talk",
+        "skep act x --watch --await",
+        "skep act x --when later",
+        "skep act x --new --who worker.1",
+        "skep act x --after 3",
+        "skep act x --timeout 5",
+        "skep watch task-1 --who worker.1",
+        "skep queue rm",
+        "skep status everything",
+        "skep status task-1 --task task-2",
+        "skep zone",
+        "skep talk --watch --ask",
+        "skep talk worker.1 --who worker.2",
+        "skep drop",
+        "skep review allow task-1",
+        "skep journal log --kind calls",
+        "skep list people",
+        "skep usage --by week",
+        "skep budget grant 3",
+        "skep budget reconcile 3",
+        "skep budget set 3 --none --money 5",
+        "skep budget set 3",
+        "skep budget set 3 --ask",
+        "skep budget set 3 --money -5",
+        "skep budget set 3 --requests-per-minute 0",
+        "skep budget set 3 --context 0",
+        "skep gateway run",
+        "skep gateway run --timing -- true",
+        "skep replay 3",
+        "skep setup --key config",
+        "skep sandbox run",
+        "skep sandbox run ls",
+        "skep sandbox pause 7",
+    ];
+
     #[test]
     fn what_people_type_is_understood() {
         let parse = |line: &str| Cli::try_parse_from(line.split_whitespace());
-        for good in [
-            "skep act fix-it --brain script:b.txt --await --priority -3 --max-calls 7 --zone /tmp",
-            "skep ask why",
-            "skep call fs.read path=a --zone . --task task-1 --json",
-            "skep --json ps",
-            "skep review",
-            "skep review allow r-1 --reason ok",
-            "skep review allow r-1 --for zone --rate 5/1m --set limit=10 --json",
-            "skep review deny r-1 --instead fs.write path=a --for-good --for user",
-            "skep grant revoke g-1 b-2 t-3",
-            "skep token issue fs.* --paths a b --max-ops 3 --ttl 30s -- ./agent --fast",
-            "skep call fs.read path=a --mode dry_run --token T",
-            "skep call fs.read path=a --mode real",
-            "skep policy explain fs.read path=a --task task-1 --candidate --zone .",
-            "skep policy trial new.yaml --last 7 --after 3 --before 9",
-            "skep policy update new.yaml --yes",
-            "skep policy suggest --json",
-            "skep journal verify --offline",
-            "skep extension-child",
-            "skep journal log --pid 3 --task task-1 --kind call --kind brain.said --since 10m --until 2026-01-01 --limit 5",
-            "skep journal export --out f",
-            "skep sandbox run -t code-executor --timeout 90s --discard -- sh -c ls",
-            "skep sandbox shell",
-            "skep sandbox pause task-1",
-            "skep sandbox ps --json",
-            "skep merge task-1 --yes",
-            "skep merge",
-            "skep merge list",
-            "skep merge apply task-1 --mine a --theirs b",
-            "skep merge undo task-1",
-            "skep merge import -",
-            "skep diff task-1 --follow",
-            "skep try task-1 --port 8080 -- python3 -m http.server 8080",
-            "skep kernel run",
-            "skep help exit-codes",
-            "skep help journal verify",
-            "skep list tools",
-            "skep usage --by day",
-            "skep budget set 1 --money 0.50 --tokens all=2000 --ask",
-            "skep budget grant p3 --tokens strategic=5",
-            "skep budget set 3 --none",
-            "skep budget set 3 --money 0 --ask",
-            "skep budget reconcile 3 --money 0",
-            "skep gateway run --login claude -- claude -p hello",
-            "skep gateway run --record f.jsonl -- true",
-            "skep gateway run --replay f.jsonl --timing -- true",
-            "skep act fix-it --record",
-            "skep replay task-3 --timing --json",
-            "skep cassette export task-3 --out f.jsonl",
-            "skep completions zsh",
-        ] {
+        for good in GOOD {
             assert!(parse(good).is_ok(), "{good}: {}", parse(good).unwrap_err());
         }
-        for bad in [
-            "skep grant revoke task-1",
-            "skep token issue",
-            "skep token issue fs.read --ttl 30",
-            "skep call fs.read --mode dry",
-            "skep policy",
-            "skep",
-            "skep act",
-            "skep diff 7",
-            "skep review allow task-1",
-            "skep journal log --kind calls",
-            "skep list people",
-            "skep usage --by week",
-            "skep budget grant 3",
-            "skep budget reconcile 3",
-            "skep budget set 3 --none --money 5",
-            "skep budget set 3",
-            "skep budget set 3 --ask",
-            "skep budget set 3 --money -5",
-            "skep budget set 3 --requests-per-minute 0",
-            "skep budget set 3 --context 0",
-            "skep gateway run",
-            "skep gateway run --timing -- true",
-            "skep replay 3",
-            "skep sandbox run",
-            "skep sandbox run ls",
-            "skep sandbox pause 7",
-        ] {
+        for bad in BAD {
             assert!(parse(bad).is_err(), "{bad}");
         }
     }

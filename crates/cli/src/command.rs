@@ -1,18 +1,22 @@
 //! One file per command.
 
 pub mod act;
+pub mod brain;
 pub mod budget;
 pub mod call;
 pub mod cancel;
 pub mod cassette;
+pub mod complete;
 pub mod completions;
 pub mod demo;
 pub mod diff;
 pub mod doctor;
+pub mod drop_work;
 pub mod extension_child;
 pub mod gateway;
 pub mod grant;
 pub mod help;
+pub mod hook_child;
 pub mod init;
 pub mod journal;
 pub mod kernel;
@@ -22,17 +26,24 @@ pub mod man;
 pub mod merge;
 pub mod policy;
 pub mod ps;
+pub mod queue;
 pub mod reject;
 pub mod replay;
+pub mod retry;
 pub mod review;
 pub mod sandbox;
+pub mod say;
+pub mod setup;
 pub mod status;
 pub mod supervise;
+pub mod talk;
 pub mod token;
+pub mod top;
 pub mod trust;
 pub mod try_run;
 pub mod usage;
 pub mod watch;
+pub mod zone;
 
 use crate::args::Command;
 use crate::console::{Console, ExitResult};
@@ -48,16 +59,24 @@ pub async fn run(command: Command, console: &Console) -> ExitResult {
         Command::Demo(demo) => demo.run(console).await,
         Command::Status(status) => status.run(console).await,
         Command::Ps(ps) => ps.run(console).await,
+        Command::Zone(zone) => zone.run(console).await,
+        Command::Queue(ps) => ps.run(console).await,
         Command::List(list) => list.run(console).await,
         Command::Log(log) => log.run(console).await,
         Command::Watch(watch) => watch.run(console).await,
         Command::Usage(usage) => usage.run(console).await,
+        Command::Brain(brain) => brain.run(console).await,
         Command::Budget(budget) => budget.run(console).await,
         Command::Cassette(cassette) => cassette.run(console).await,
         Command::Replay(replay) => replay.run(console).await,
+        Command::Retry(retry) => retry.run(console).await,
+        Command::Say(say) => say.run(console).await,
+        Command::Talk(talk) => talk.run(console).await,
+        Command::Drop(dropped) => dropped.run(console).await,
         Command::Gateway(gateway) => gateway.run(console).await,
         Command::Review(review) => review.run(console).await,
         Command::Grant(grant) => grant.run(console).await,
+        Command::Top(top) => top.run(console).await,
         Command::Token(token) => token.run(console).await,
         Command::Policy(policy) => policy.run(console).await,
         Command::Diff(diff) => diff.run(console).await,
@@ -65,16 +84,18 @@ pub async fn run(command: Command, console: &Console) -> ExitResult {
         Command::Merge(merge) => merge.run(console).await,
         Command::Reject(reject) => reject.run(console).await,
         Command::Sandbox(sandbox) => sandbox.run(console).await,
+        Command::Setup(setup) => setup.run(console).await,
         Command::Init(init) => init.run(console).await,
         Command::Trust(trust) => trust.run(console).await,
         Command::Journal(journal) => journal.run(console).await,
         Command::Kernel(kernel) => kernel.run(console).await,
         Command::Doctor(doctor) => doctor.run(console).await,
+        Command::Complete(complete) => complete.run(console).await,
         Command::Completions(completions) => completions.run(console),
         Command::Man(man) => man.run(console),
         Command::Help(help) => help.run(console),
         Command::Supervise(supervise) => supervise.run(console).await,
-        // `main` has taken this one away: it needs no home and no runtime.
-        Command::ExtensionChild(_) => Ok(EXIT_FAILED),
+        // `run` has taken these away: they need no home and no runtime.
+        Command::ExtensionChild(_) | Command::HookChild(_) => Ok(EXIT_FAILED),
     }
 }

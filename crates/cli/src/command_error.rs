@@ -4,7 +4,7 @@ use crate::remedy;
 use crate::show::{Line, Page};
 use serde_json::json;
 use std::fmt::Display;
-use wire::{ClientError, ErrorCode, Refusal};
+use wire::{ClientError, ErrorCode, Refusal, Remedy};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandError {
@@ -61,7 +61,11 @@ impl CommandError {
 
 impl From<ClientError> for CommandError {
     fn from(error: ClientError) -> CommandError {
-        let (what, why) = (error.to_string(), error.why());
+        let (mut what, why) = (error.to_string(), error.why());
+        // Nothing else helps, so it stands where everybody looks.
+        if error.remedy() == Some(&Remedy::SetUpModel) && error.fix().is_none() {
+            what.push_str(": run `skep setup`");
+        }
         CommandError {
             code: error.code(),
             why: why.filter(|why| *why != what),

@@ -1,17 +1,24 @@
 //! What every command is given: where the kernel lives, and where to print.
 
 use crate::command_error::CommandError;
-use crate::home;
-use crate::show::{Line, Page, Screen, kernel, progress};
+use crate::show::{Line, Page, Screen, kernel, measure, progress, work};
 use crate::start;
+use jiff::tz::TimeZone;
 use serde::Serialize;
+use std::convert::Infallible;
 use std::io::{BufRead, IsTerminal};
 use std::path::{Path, PathBuf};
-use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 use wire::method::Nothing;
-use wire::table::JournalDoubts;
-use wire::{ErrorCode, KernelClient};
+use wire::method::kernel::{KernelNoticesResult, SettingsView};
+use wire::method::work::WorkListParams;
+use wire::table::{KernelNotices, WorkList};
+use wire::{ErrorCode, KernelClient, TaskId};
+
+/// How often long work is asked how far it is.
+const COUNT_MS: u64 = 250;
 
 #[derive(Clone, Debug)]
 pub struct Console {
@@ -21,47 +28,87 @@ pub struct Console {
     pub err: Screen,
 }
 
+/// Where a command tells of doubts about the journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DoubtReport {
+    Reported,
+    /// They are part of its own result.
+    InTheResult,
+}
+
 /// How a command ends: with its exit code, or with an error, whose code says which exit code that is.
 pub type ExitResult = Result<u8, CommandError>;
 pub const OK: ExitResult = Ok(0);
+
+/// What came of the wish for a phrase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PhraseAnswer {
+    Right,
+    /// Silence is no.
+    Empty,
+    /// Somebody wanted to say yes, and did not.
+    Wrong,
+}
+
+impl PhraseAnswer {
+    pub fn of(typed: &str, phrase: &str) -> PhraseAnswer {
+        match typed.trim() {
+            typed if typed == phrase => PhraseAnswer::Right,
+            "" => PhraseAnswer::Empty,
+            _ => PhraseAnswer::Wrong,
+        }
+    }
+}
 
 impl Console {
     /// Connects to the kernel, which is started if there is none, and reports what is wrong with its journal.
     pub async fn kernel(&self) -> Result<KernelClient, CommandError> {
         let mut client = self.connect().await?;
-        self.report_doubts(&mut client).await?;
+        self.report_notices(&mut client, DoubtReport::Reported).await?;
         Ok(client)
     }
 
-    /// Reports, once, what verification found and nobody has marked as seen.
-    pub async fn report_doubts(&self, client: &mut KernelClient) -> Result<(), CommandError> {
+    /// Reports, once, what the kernel has to say beside any result: doubts that nobody has marked as seen, a crash, and how the operator's own
+    /// files stand.
+    pub async fn report_notices(&self, client: &mut KernelClient, doubts: DoubtReport) -> Result<(), CommandError> {
         static REPORTED: AtomicBool = AtomicBool::new(false);
         if REPORTED.swap(true, Ordering::Relaxed) {
             return Ok(());
         }
-        let found = client.call::<JournalDoubts>(&Nothing {}).await?.doubts;
-        let open: Vec<_> = found.into_iter().filter(|doubt| doubt.seen_by.is_none()).collect();
-        if open.is_empty() {
-            return Ok(());
+        let mut notices = client.call::<KernelNotices>(&Nothing {}).await?;
+        if doubts == DoubtReport::InTheResult {
+            notices.doubts.clear();
+        }
+        self.print_notices(&notices);
+        Ok(())
+    }
+
+    /// The same without what the command itself is about.
+    pub async fn report_other_notices(&self, client: &mut KernelClient, known: impl FnOnce(&mut SettingsView)) -> Result<(), CommandError> {
+        let mut notices = client.call::<KernelNotices>(&Nothing {}).await?;
+        if let Some(settings) = &mut notices.settings {
+            known(settings);
+        }
+        let says = |settings: &SettingsView| settings.rejected.is_some() || settings.taken.is_some() || settings.policy_drifts;
+        notices.settings = notices.settings.filter(says);
+        self.print_notices(&notices);
+        Ok(())
+    }
+
+    fn print_notices(&self, notices: &KernelNoticesResult) {
+        if notices.doubts.is_empty() && notices.crash.is_none() && notices.settings.is_none() {
+            return;
         }
         if self.json {
-            self.err.json(&serde_json::json!({"doubts": open}));
+            self.err.json(notices);
         } else {
-            let lines: Vec<String> = open.iter().map(|doubt| format!("{}: {}", doubt.what, doubt.why)).collect();
-            self.err.wrapped(&kernel::doubts(&lines));
+            self.err.wrapped(&kernel::notices(notices, measure::now_ms(), &TimeZone::system()));
         }
-        Ok(())
     }
 
     /// Connects to the kernel without that report, for commands that show it themselves.
     pub async fn connect(&self) -> Result<KernelClient, CommandError> {
-        let kernel = progress::wait(self.err, "starting the kernel", start::connect(&self.home)).await?;
-        static REPORTED: Once = Once::new();
-        if let Some(file) = home::newer(&self.home) {
-            let text = format!("{file} was changed after the kernel started; it counts after `skep kernel stop`");
-            REPORTED.call_once(|| self.note(Line::new().wait("◍ ").plain(text)));
-        }
-        Ok(kernel)
+        progress::wait(self.err, "starting the kernel", start::connect(&self.home)).await
     }
 
     /// Prints a result: as a page, through a pager where it is longer than the screen, or as JSON with `--json`. Lines are cut at the edge of a terminal.
@@ -77,6 +124,11 @@ impl Console {
     /// The same, and lines that are too long are wrapped between words.
     pub fn show_wrapped<T: Serialize>(&self, result: &T, page: impl FnOnce(&T) -> Page) {
         if self.json { self.out.json(result) } else { self.out.long(&self.out.render_wrapped(&page(result))) }
+    }
+
+    /// Prints a text that a program reads as it is; with `--json` it is a field.
+    pub fn print_text(&self, text: &str) {
+        if self.json { self.out.json(&serde_json::json!({ "text": text })) } else { self.out.write(text.as_bytes()) }
     }
 
     /// Prints a remark on stderr, unless with `--json`.
@@ -95,21 +147,40 @@ impl Console {
         progress::wait(self.err, label, work).await
     }
 
+    /// Waits for long work of the kernel's: after a second the spinner says how far it is.
+    pub async fn wait_counting<F: Future>(&self, label: &str, task: Option<TaskId>, work: F) -> F::Output {
+        let word = Mutex::default();
+        tokio::select! {
+            output = progress::wait_telling(self.err, label, &word, work) => output,
+            never = self.count(task, &word) => match never {},
+        }
+    }
+
+    /// Keeps how far the kernel's long work is, for as long as anybody waits. Nobody is told why it is not known.
+    async fn count(&self, task: Option<TaskId>, word: &Mutex<String>) -> Infallible {
+        if self.err.is_lively() {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let mut kernel = start::running(&self.home).await.ok().flatten();
+            while let Some(client) = &mut kernel {
+                let Ok(now) = client.call::<WorkList>(&WorkListParams { task }).await else { break };
+                let far = now.works.first().map(work::how_far).unwrap_or_default();
+                *word.lock().unwrap_or_else(PoisonError::into_inner) = far;
+                tokio::time::sleep(Duration::from_millis(COUNT_MS)).await;
+            }
+        }
+        std::future::pending().await
+    }
+
     /// Asks a yes-or-no question; only a terminal can answer, and silence is no.
     pub fn confirm(&self, question: &str, flag: &str) -> Result<bool, CommandError> {
         let line = Line::new().strong(question).faint(" [y/N]");
         Ok(matches!(self.ask(&line, question, flag)?.trim(), "y" | "Y" | "yes"))
     }
 
-    /// Asks for a phrase, where a `y` would be too easy.
-    pub fn confirm_by(&self, phrase: &str, flag: &str) -> Result<bool, CommandError> {
-        self.confirm_typed("put this in force", phrase, flag)
-    }
-
-    /// The same with another aim: `to undo it all the same, type …`.
-    pub fn confirm_typed(&self, aim: &str, phrase: &str, flag: &str) -> Result<bool, CommandError> {
+    /// Asks for a phrase, where a `y` would be too easy: `to undo it all the same, type …`.
+    pub fn confirm_typed(&self, aim: &str, phrase: &str, flag: &str) -> Result<PhraseAnswer, CommandError> {
         let line = Line::new().strong(format!("to {aim}, type ")).bad(phrase).plain(":");
-        Ok(self.ask(&line, phrase, flag)?.trim() == phrase)
+        Ok(PhraseAnswer::of(&self.ask(&line, phrase, flag)?, phrase))
     }
 
     fn ask(&self, line: &Line, question: &str, flag: &str) -> Result<String, CommandError> {
@@ -123,6 +194,10 @@ impl Console {
         std::io::stdin().lock().read_line(&mut answer).map_err(|error| {
             CommandError::new(ErrorCode::BadInput, format!("`{question}` got no answer")).why(error).fix(format!("add `{flag}`"))
         })?;
+        // Whoever ends the input instead has not ended the line.
+        if !answer.ends_with('\n') {
+            self.err.write(b"\n");
+        }
         Ok(answer)
     }
 }

@@ -48,13 +48,6 @@ pub fn open(home: &Path) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// The settings that the running kernel has not read: it reads them when it starts, and that is when it makes its socket.
-pub fn newer(home: &Path) -> Option<&'static str> {
-    let changed = |path: PathBuf| std::fs::metadata(path).and_then(|found| found.modified()).ok();
-    let started = changed(wire::socket_path(home))?;
-    ["config.yml", "prices.yaml"].into_iter().find(|file| changed(home.join(file)).is_some_and(|at| at > started))
-}
-
 /// Opens a file below `run/` that only this user can read.
 pub fn private_file(path: &Path, append: bool) -> Result<std::fs::File, CommandError> {
     OpenOptions::new().create(true).write(true).append(append).mode(0o600).open(path).map_err(|error| {

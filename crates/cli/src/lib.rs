@@ -10,12 +10,16 @@ mod args;
 mod command;
 mod command_error;
 mod console;
+mod escape_filter;
 mod home;
+mod interrupt;
+mod place;
 mod record;
 mod remedy;
 mod show;
 mod start;
 mod terminal;
+mod terminal_modes;
 mod units;
 
 use args::{Cli, Command, UsageError};
@@ -34,24 +38,17 @@ pub fn run() -> ExitCode {
     let (out, err) = (Screen::stdout(), Screen::stderr());
     let cli = match Cli::read() {
         Ok(cli) => cli,
-        Err(UsageError { error, json }) => {
-            if json {
-                err.json(&error.json())
-            } else {
-                err.wrapped(&error.page())
-            }
-            return ExitCode::from(error.code.exit());
-        }
+        Err(UsageError { error, json }) => return failed(err, json, &error),
     };
     if let Command::ExtensionChild(child) = &cli.command {
         return child.run();
     }
+    if let Command::HookChild(child) = &cli.command {
+        return child.run();
+    }
     let home = match home::path() {
         Ok(home) => home,
-        Err(error) => {
-            err.uncut(&error.page());
-            return ExitCode::from(error.code.exit());
-        }
+        Err(error) => return failed(err, cli.json, &error),
     };
     // The kernel forks its launcher while it has one thread, so it starts before any runtime.
     if let Command::Kernel(kernel) = &cli.command
@@ -73,4 +70,14 @@ pub fn run() -> ExitCode {
             ExitCode::from(error.code.exit())
         }
     }
+}
+
+/// Reports an error that came before there was a console.
+fn failed(err: Screen, json: bool, error: &CommandError) -> ExitCode {
+    if json {
+        err.json(&error.json())
+    } else {
+        err.wrapped(&error.page())
+    }
+    ExitCode::from(error.code.exit())
 }

@@ -15,6 +15,7 @@ fn words(remedy: &Remedy) -> Option<String> {
         Remedy::ConfirmPolicy { phrase } => {
             format!("look at `skep policy trial`, then type the phrase `{phrase}` at `skep trust`, or give it with --phrase")
         }
+        Remedy::NameRepository => "name a repository from anywhere: `--zone org/repo@branch` (`skep list sites`)".to_owned(),
         Remedy::InitProject => "run `skep init` there".to_owned(),
         Remedy::WriteDefaultPolicy => "`skep init` writes a commented default".to_owned(),
         Remedy::CheckPolicy => "`skep policy check` says more".to_owned(),
@@ -22,6 +23,15 @@ fn words(remedy: &Remedy) -> Option<String> {
         Remedy::ChangeExtensionRule { name } => {
             format!("to allow it, change the extension rule `{name}` in .skep/rules and run `skep trust`")
         }
+        Remedy::ChangeHomePolicy { rule: Some(rule) } => {
+            format!(
+                "your own policy denies it in every project: change rule `{rule}` in $SKEP_HOME/policy.yaml and run `skep trust --home`"
+            )
+        }
+        Remedy::ChangeHomePolicy { rule: None } => {
+            "your own policy allows it in no project: add a rule to $SKEP_HOME/policy.yaml and run `skep trust --home`".to_owned()
+        }
+        Remedy::TrustHomePolicy => "run `skep trust --home`: it shows $SKEP_HOME/policy.yaml and asks".to_owned(),
         Remedy::AddRule { tool, host } => {
             let host = host.as_ref().map_or_else(String::new, |host| format!(", `host: {host}`"));
             format!("to allow it, add a rule with `syscall: {tool}`{host} and `action: allow`: edit .skep/policy.yaml and run `skep trust`")
@@ -39,12 +49,17 @@ fn words(remedy: &Remedy) -> Option<String> {
         Remedy::RaiseContext { pid, tokens } => format!("raise the cap: `skep budget set {pid} --context {tokens} …`"),
         Remedy::CapTokens { pid, budget } => {
             let set = set_budget(*pid, budget);
-            format!("cap its tokens too: `{set}`; or name its price in $SKEP_HOME/prices.yaml, then `skep kernel stop`")
+            format!("cap its tokens too: `{set}`; or name its price in $SKEP_HOME/prices.yaml")
         }
         Remedy::ActInstead => "give the work to `skep act`".to_owned(),
-        Remedy::DescribeTask => "say what to do: `skep act \"fix the typo in README.md\"`".to_owned(),
+        Remedy::DescribeTask => {
+            "say what to do: `skep act \"fix the typo in README.md\"`, or what to find out: `skep ask \"where are tokens checked?\"`"
+                .to_owned()
+        }
         Remedy::ShowTask { task } => format!("`skep status` shows where it stands; `skep log {task}` what it did"),
         Remedy::WatchTask { task } => format!("wait for it: `skep watch {task}`"),
+        Remedy::RetryTask { task } => format!("have it go on: `skep retry {task}`"),
+        Remedy::SayMore { task } => format!("say what else it should do: `skep say {task} \"…\"`"),
         Remedy::CancelTask { task: Some(task) } => format!("`skep cancel {task}` stops a task"),
         Remedy::CancelTask { task: None } => "`skep cancel TASK` stops a task".to_owned(),
         Remedy::ShowChanges { task } => format!("`skep diff {task}` names what it changes"),
@@ -58,9 +73,22 @@ fn words(remedy: &Remedy) -> Option<String> {
         Remedy::VerifyJournal => "run `skep journal verify` and look at the disk".to_owned(),
         Remedy::List { what } => return list(*what).map(str::to_owned),
         Remedy::RunDoctor => "`skep doctor` says what this host lacks".to_owned(),
+        Remedy::UseOtherPort { here, there } => {
+            format!("`skep try TASK --port {here}:{there} -- COMMAND` has port {here} of this machine lead there")
+        }
+        Remedy::NameRole { roles } => {
+            let who: Vec<String> = roles.iter().map(|role| format!("--who {role}++")).collect();
+            format!("use {}; `skep list skills` shows who knows what", who.join(" or "))
+        }
+        Remedy::QueueBehind => "leave out --new: `skep act \"…\"` queues it behind what is worked on".to_owned(),
+        Remedy::LargerTaskBudget => "give the next task more: `skep act \"…\" --budget 5`".to_owned(),
+        Remedy::CommitOnHead => "`skep merge TASK --commit` commits on it".to_owned(),
         Remedy::StopKernel => "`skep kernel stop` stops it".to_owned(),
         Remedy::DelegateCgroups => "systemd-run --user --scope -p Delegate=yes skep kernel start".to_owned(),
-        Remedy::OpenLoopback => "write `gateway: {loopback: true}` into config.yml in $SKEP_HOME, then `skep kernel stop`".to_owned(),
+        Remedy::OpenLoopback => {
+            "write `gateway: {loopback: true}` into config.yml in $SKEP_HOME; `skep kernel status` says if it cannot be used".to_owned()
+        }
+        Remedy::SetUpModel => "`skep setup` finds keys, model servers and clients, shows what it would write, and asks".to_owned(),
         Remedy::Unknown => return None,
     })
 }
@@ -75,7 +103,7 @@ fn list(what: Listing) -> Option<&'static str> {
         Listing::Grants => "`skep grant list` shows what is given",
         Listing::Budgets => "`skep budget` shows what is capped and what is an estimate",
         Listing::Merges => "`skep merge list` shows what was merged",
-        Listing::Rooms => "`skep sandbox ps` lists the rooms that are open",
+        Listing::Rooms => "`skep sandbox ps` lists the sandboxes that are open",
         Listing::Templates => "`skep sandbox templates` lists them",
         Listing::Cassettes => "`skep cassette list` shows them",
         Listing::Doubts => "`skep journal doubts` lists them",

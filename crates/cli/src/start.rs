@@ -11,7 +11,7 @@ use serde::Deserialize;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::net::unix::pipe;
@@ -27,8 +27,22 @@ const LOCK_STEP_MS: u64 = 5;
 /// The kernel's first line fits in here: `ready`, or why it did not start.
 const FIRST_LINE_BYTES_MAX: u64 = 64 * 1024;
 
+/// How long a kernel lives that a command starts.
+#[derive(Clone, Copy, Debug)]
+pub enum KernelLife<'a> {
+    /// Until it is told to stop.
+    OfItsOwn,
+    /// As long as this command, however that ends; when nobody else can, it removes this folder.
+    OfThisCommand { removes: Option<&'a Path> },
+}
+
 /// A connection to the kernel of `home`, which is started if there is none.
 pub async fn connect(home: &Path) -> Result<KernelClient, CommandError> {
+    connect_for(home, KernelLife::OfItsOwn).await
+}
+
+/// The same; a kernel that is started lives for so long.
+pub async fn connect_for(home: &Path, life: KernelLife<'_>) -> Result<KernelClient, CommandError> {
     if let Some(client) = running(home).await? {
         return Ok(client);
     }
@@ -40,7 +54,7 @@ pub async fn connect(home: &Path) -> Result<KernelClient, CommandError> {
     if let Some(client) = running(home).await? {
         return Ok(client);
     }
-    start(home).await?;
+    start(home, life).await?;
     Ok(KernelClient::connect(home).await?)
 }
 
@@ -126,7 +140,22 @@ struct StartFailure {
     code: Option<ErrorCode>,
 }
 
-async fn start(home: &Path) -> Result<(), CommandError> {
+/// A kernel that has not said yet whether it is ready. Dropped before that it is killed: nobody would know that it runs.
+struct StartingKernel {
+    child: Child,
+    has_answered: bool,
+}
+
+impl Drop for StartingKernel {
+    fn drop(&mut self) {
+        if !self.has_answered {
+            // It may have ended by itself.
+            let _ = self.child.kill().and_then(|()| self.child.wait());
+        }
+    }
+}
+
+async fn start(home: &Path, life: KernelLife<'_>) -> Result<(), CommandError> {
     let log = home.join("run/kernel.log");
     let fail = |why: String| {
         CommandError::new(ErrorCode::Unavailable, "the kernel does not start").why(why).fix(format!("read `{}`", log.display()))
@@ -137,27 +166,43 @@ async fn start(home: &Path) -> Result<(), CommandError> {
     std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"GIT_")).for_each(|(name, _)| {
         command.env_remove(name);
     });
+    command.args(["kernel", "run", "--detached"]);
+    let input = match life {
+        KernelLife::OfItsOwn => Stdio::null(),
+        KernelLife::OfThisCommand { removes } => {
+            command.arg("--until-eof");
+            if let Some(folder) = removes {
+                command.arg("--removes").arg(folder);
+            }
+            Stdio::piped()
+        }
+    };
     let mut child = command
-        .args(["kernel", "run", "--detached"])
         .env("SKEP_HOME", home)
         .current_dir("/")
-        .stdin(Stdio::null())
+        .stdin(input)
         .stdout(Stdio::piped())
         .stderr(home::private_file(&log, true)?)
         .spawn()
         .map_err(|error| fail(error.to_string()))?;
-    let stdout = child.stdout.take().ok_or_else(|| fail("it has no output".into()))?;
+    // Never closed by us: its end is the end of this process, also by SIGKILL.
+    std::mem::forget(child.stdin.take());
+    let mut starting = StartingKernel { child, has_answered: false };
+    let stdout = starting.child.stdout.take().ok_or_else(|| fail("it has no output".into()))?;
     let stdout = pipe::Receiver::from_owned_fd(stdout.into()).map_err(|error| fail(error.to_string()))?;
     let mut line = String::new();
     let mut reader = BufReader::new(stdout.take(FIRST_LINE_BYTES_MAX));
-    match tokio::time::timeout(Duration::from_millis(READY_MS_MAX), reader.read_line(&mut line)).await {
+    let answer = tokio::time::timeout(Duration::from_millis(READY_MS_MAX), reader.read_line(&mut line)).await;
+    // One that is late goes on with its long journal, and the next command finds it.
+    starting.has_answered = true;
+    match answer {
         Ok(Ok(_)) => {}
         Ok(Err(error)) => return Err(fail(error.to_string())),
         Err(_) => return Err(fail(format!("it was not ready within {} s", READY_MS_MAX / 1_000))),
     }
     match line.trim() {
         "ready" => Ok(()),
-        "" => Err(fail(match child.wait() {
+        "" => Err(fail(match starting.child.wait() {
             Ok(status) => format!("it ended with {status} before it printed anything"),
             Err(error) => error.to_string(),
         })),

@@ -3,6 +3,7 @@
 //! **Invariant.** The terminal is given back as it was found, on every way out, a panic included. What is drawn is a [`Page`], so
 //! nothing foreign reaches the terminal but through the one printer.
 
+pub mod canvas;
 pub mod key;
 
 use crate::show::{Page, Screen};
@@ -28,22 +29,27 @@ pub struct Terminal {
     decoder: Decoder,
     screen: Screen,
     found: Termios,
+    reader: Option<std::thread::JoinHandle<()>>,
 }
 
 impl Terminal {
     pub fn open(screen: Screen) -> io::Result<Terminal> {
         let found = tcgetattr(io::stdin())?;
-        let mut raw = found.clone();
-        // Output is left as it is: a line break stays one. Interrupts become keys, so that they pass the same way out.
-        raw.local_modes -= LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG | LocalModes::IEXTEN;
-        raw.special_codes[SpecialCodeIndex::VMIN] = 0;
-        raw.special_codes[SpecialCodeIndex::VTIME] = 0;
         restore_on_panic(found.clone());
-        tcsetattr(io::stdin(), OptionalActions::Flush, &raw)?;
+        tcsetattr(io::stdin(), OptionalActions::Flush, &raw(&found))?;
         screen.write(ENTER.as_bytes());
         let (sender, input) = mpsc::unbounded_channel();
-        std::thread::spawn(move || read_input(&sender));
-        Ok(Terminal { input, decoder: Decoder::default(), screen, found })
+        let reader = Some(std::thread::spawn(move || read_input(&sender)));
+        Ok(Terminal { input, decoder: Decoder::default(), screen, found, reader })
+    }
+
+    /// Gives it back to whoever reads the next key: nothing of this reads any more when it returns.
+    pub fn give_back(mut self) {
+        self.input.close();
+        if let Some(reader) = self.reader.take() {
+            // One that panicked reads no more either.
+            drop(reader.join());
+        }
     }
 
     /// Keys that were pressed; `None` when the terminal has gone. It may be given up and asked again.
@@ -60,10 +66,7 @@ impl Terminal {
 
     /// Columns and rows.
     pub fn size(&self) -> (usize, usize) {
-        match tcgetwinsize(io::stdout()) {
-            Ok(size) if size.ws_col > 0 && size.ws_row > 0 => (size.ws_col.into(), size.ws_row.into()),
-            _ => SIZE,
-        }
+        window()
     }
 
     /// Shows `page` from the upper left corner on, instead of what was there.
@@ -73,6 +76,60 @@ impl Terminal {
         let lines = text.trim_end_matches('\n').replace('\n', "\x1b[K\n");
         self.screen.write(format!("\x1b[H{lines}\x1b[K\x1b[J").as_bytes());
     }
+}
+
+/// Columns and rows of the terminal that stdout is.
+pub fn window() -> (usize, usize) {
+    match tcgetwinsize(io::stdout()) {
+        Ok(size) if size.ws_col > 0 && size.ws_row > 0 => (size.ws_col.into(), size.ws_row.into()),
+        _ => SIZE,
+    }
+}
+
+/// One key, as soon as it is pressed, on the screen as it is; `None` when the terminal has gone. What was typed before is forgotten.
+pub async fn one_key() -> io::Result<Option<KeyPress>> {
+    let as_found = GivenBack(tcgetattr(io::stdin())?);
+    tcsetattr(io::stdin(), OptionalActions::Flush, &raw(&as_found.0))?;
+    let (sender, mut input) = mpsc::unbounded_channel();
+    let reader = std::thread::spawn(move || read_input(&sender));
+    let mut decoder = Decoder::default();
+    let key = loop {
+        let waiting = if decoder.waits() { Duration::from_millis(ESCAPE_MS) } else { Duration::MAX };
+        match tokio::time::timeout(waiting, input.recv()).await {
+            Err(_) => break decoder.give_up().into_iter().next(),
+            Ok(None) => break None,
+            Ok(Some(bytes)) => {
+                if let Some(key) = decoder.feed(&bytes).into_iter().next() {
+                    break Some(key);
+                }
+            }
+        }
+    };
+    drop(input);
+    // It looks up within a moment; whoever reads stdin next must not share it.
+    drop(reader.join());
+    drop(as_found);
+    Ok(key)
+}
+
+/// A terminal's modes, set again when this is dropped: also where nobody waits for the key any more.
+struct GivenBack(Termios);
+
+impl Drop for GivenBack {
+    fn drop(&mut self) {
+        // A terminal that has gone wants nothing back.
+        let _ = tcsetattr(io::stdin(), OptionalActions::Flush, &self.0);
+    }
+}
+
+/// The same terminal, with keys as they are pressed.
+fn raw(found: &Termios) -> Termios {
+    let mut raw = found.clone();
+    // Output is left as it is: a line break stays one. Interrupts become keys, so that they pass the same way out.
+    raw.local_modes -= LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG | LocalModes::IEXTEN;
+    raw.special_codes[SpecialCodeIndex::VMIN] = 0;
+    raw.special_codes[SpecialCodeIndex::VTIME] = 0;
+    raw
 }
 
 impl Drop for Terminal {

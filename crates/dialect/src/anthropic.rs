@@ -118,7 +118,7 @@ impl WireFormat for Anthropic {
 
     /// `message_start` reports the input, `message_delta` the output so far and sometimes all of it again: figures only grow. An answer
     /// for which the conversation was shortened first lists each turn in `iterations`, and counts the last of them alone.
-    fn tally(&self, usage: &Value, state: &mut AnswerState) {
+    fn add_usage(&self, usage: &Value, state: &mut AnswerState) {
         let turns = usage.get("iterations").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         let read = |name: &str| {
             let of = |usage: &Value| usage.get(name).and_then(Value::as_u64);
@@ -194,7 +194,7 @@ impl WireFormat for Anthropic {
     }
 
     fn decoder(&self) -> Box<dyn EventDecoder> {
-        Box::new(answer::Decoder::default())
+        Box::new(answer::AnthropicDecoder::default())
     }
 }
 

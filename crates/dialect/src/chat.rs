@@ -145,7 +145,7 @@ impl WireFormat for Chat {
         ]
     }
 
-    fn tally(&self, usage: &Value, state: &mut AnswerState) {
+    fn add_usage(&self, usage: &Value, state: &mut AnswerState) {
         let read = |name: &str| usage.get(name).and_then(Value::as_u64);
         let inner = |object: &str, name: &str| usage.get(object).and_then(|inner| inner.get(name)).and_then(Value::as_u64);
         let Some(input) = read("prompt_tokens") else { return };
@@ -188,7 +188,7 @@ impl WireFormat for Chat {
     }
 
     fn decoder(&self) -> Box<dyn EventDecoder> {
-        Box::new(answer::Decoder::default())
+        Box::new(answer::ChatDecoder::default())
     }
 
     fn learn_quirk(&self, refusal: &str, quirks: ServerQuirks) -> Option<ServerQuirks> {

@@ -237,7 +237,7 @@ pub(crate) trait WireFormat: Sync {
     fn watched(&self) -> &'static [(&'static [&'static str], Meaning)];
 
     /// Takes up a usage object.
-    fn tally(&self, usage: &Value, state: &mut AnswerState);
+    fn add_usage(&self, usage: &Value, state: &mut AnswerState);
 
     /// Takes up the `type` of an event.
     fn note_event(&self, _kind: &str, _state: &mut AnswerState) {}

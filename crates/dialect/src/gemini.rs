@@ -175,7 +175,7 @@ impl WireFormat for Gemini {
     }
 
     /// Each chunk reports everything so far. What was thought is not part of the candidates.
-    fn tally(&self, usage: &Value, state: &mut AnswerState) {
+    fn add_usage(&self, usage: &Value, state: &mut AnswerState) {
         let served = ["serviceTier", "trafficType"].iter().find_map(|name| usage.get(name)?.as_str());
         state.mode = served.map(|word| ServiceMode::of(self, &[word])).or(state.mode);
         let read = |name: &str| usage.get(name).and_then(Value::as_u64);
@@ -249,7 +249,7 @@ impl WireFormat for Gemini {
     }
 
     fn decoder(&self) -> Box<dyn EventDecoder> {
-        Box::new(answer::Decoder::default())
+        Box::new(answer::GeminiDecoder::default())
     }
 }
 

@@ -6,7 +6,7 @@
 use crate::count::Counter;
 use crate::format::{Dialect, WireFormat};
 use crate::request::ParsedRequest;
-use crate::scan::{Scan, Watch};
+use crate::scan::{JsonScan, WatchList};
 use crate::service_mode::ServiceMode;
 use crate::sse::{Piece, SseSplitter};
 use crate::usage::{TokenUsage, UsageSource};
@@ -16,7 +16,7 @@ use std::sync::LazyLock;
 /// What a value that a meter looks for means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
-    /// A usage object, which the vendor's `tally` reads.
+    /// A usage object, which the vendor's `add_usage` reads.
     Usage,
     /// How the request was served.
     ServiceTier,
@@ -102,7 +102,7 @@ enum Form {
 pub struct Meter {
     dialect: Dialect,
     form: Form,
-    scan: Scan,
+    scan: JsonScan,
     counter: Counter,
     state: AnswerState,
     /// The first bytes of the current event, to know `[DONE]`.
@@ -119,7 +119,7 @@ impl Dialect {
         Meter {
             dialect: self,
             form: Form::Unknown,
-            scan: Scan::new(watch(self.format(), stream)),
+            scan: JsonScan::new(watch(self.format(), stream)),
             counter: Counter::default(),
             state: AnswerState::default(),
             event_head: Vec::new(),
@@ -145,7 +145,7 @@ impl Meter {
             let Some(at) = bytes.iter().position(|byte| !byte.is_ascii_whitespace()) else { return };
             let is_json = matches!(bytes[at], b'{' | b'[');
             self.form = if is_json { Form::Json } else { Form::Events(SseSplitter::default()) };
-            self.scan = Scan::new(watch(self.dialect.format(), !is_json));
+            self.scan = JsonScan::new(watch(self.dialect.format(), !is_json));
             rest = &bytes[at..];
         }
         let Meter { dialect, form, scan, counter, state, event_head, .. } = self;
@@ -216,8 +216,8 @@ impl Meter {
     }
 }
 
-fn watch(format: &dyn WireFormat, stream: bool) -> Watch {
-    Watch { values: &WATCHED.0, text: if stream { format.is_written() } else { is_written } }
+fn watch(format: &dyn WireFormat, stream: bool) -> WatchList {
+    WatchList { values: &WATCHED.0, text: if stream { format.is_written() } else { is_written } }
 }
 
 /// Whether text under this key is what the model wrote. A key that is not known counts.
@@ -258,7 +258,7 @@ pub(crate) fn is_written(key: &str) -> bool {
     !NOT.contains(&key)
 }
 
-fn event(dialect: Dialect, piece: Piece<'_>, scan: &mut Scan, counter: &mut Counter, state: &mut AnswerState, head: &mut Vec<u8>) {
+fn event(dialect: Dialect, piece: Piece<'_>, scan: &mut JsonScan, counter: &mut Counter, state: &mut AnswerState, head: &mut Vec<u8>) {
     match piece {
         Piece::Data(data) => {
             let room = 8_usize.saturating_sub(head.len()).min(data.len());
@@ -283,7 +283,7 @@ fn note(dialect: Dialect, state: &mut AnswerState, index: usize, value: &[u8]) {
     let (false, Some(meaning)) = (value.is_null(), WATCHED.1.get(index)) else { return };
     let format = dialect.format();
     match meaning {
-        Meaning::Usage => format.tally(&value, state),
+        Meaning::Usage => format.add_usage(&value, state),
         Meaning::ServiceTier => state.mode = value.as_str().map(|word| ServiceMode::of(format, &[word])),
         Meaning::OutputType => state.searches += u64::from(value == "web_search_call"),
         Meaning::SearchQueries => state.searches = state.searches.max(value.as_array().map_or(0, |queries| queries.len() as u64)),

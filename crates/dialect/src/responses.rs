@@ -121,7 +121,7 @@ impl WireFormat for Responses {
     }
 
     /// `input_tokens` includes what was read from and written to the cache, `output_tokens` what was thought.
-    fn tally(&self, usage: &Value, state: &mut AnswerState) {
+    fn add_usage(&self, usage: &Value, state: &mut AnswerState) {
         let read = |name: &str| usage.get(name).and_then(Value::as_u64);
         let inner = |object: &str, name: &str| usage.get(object).and_then(|inner| inner.get(name)).and_then(Value::as_u64).unwrap_or(0);
         let Some(input) = read("input_tokens") else { return };
@@ -187,7 +187,7 @@ impl WireFormat for Responses {
     }
 
     fn decoder(&self) -> Box<dyn EventDecoder> {
-        Box::new(answer::Decoder::default())
+        Box::new(answer::ResponsesDecoder::default())
     }
 
     fn learn_quirk(&self, refusal: &str, quirks: ServerQuirks) -> Option<ServerQuirks> {

@@ -13,7 +13,7 @@ const KEY_BYTES_MAX: usize = 32;
 
 /// What to look for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Watch {
+pub(crate) struct WatchList {
     /// Paths of values to keep, as keys from the root, `[]` for an array. An array around the whole text is looked through.
     pub values: &'static [&'static [&'static str]],
     /// Whether text under this key is part of what the model wrote.
@@ -37,8 +37,8 @@ struct Frame {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Scan {
-    watch: Watch,
+pub(crate) struct JsonScan {
+    watch: WatchList,
     frames: Vec<Frame>,
     /// Levels beyond [`DEPTH_MAX`].
     deeper: usize,
@@ -53,9 +53,9 @@ pub(crate) struct Scan {
     broken: bool,
 }
 
-impl Scan {
-    pub(crate) fn new(watch: Watch) -> Scan {
-        Scan {
+impl JsonScan {
+    pub(crate) fn new(watch: WatchList) -> JsonScan {
+        JsonScan {
             watch,
             frames: Vec::new(),
             deeper: 0,
@@ -90,7 +90,7 @@ impl Scan {
             self.value_end(found);
         }
         let whole = self.begun && !self.broken && self.frames.is_empty() && self.deeper == 0 && self.lex == Lex::Between;
-        *self = Scan::new(self.watch);
+        *self = JsonScan::new(self.watch);
         whole
     }
 
@@ -247,10 +247,10 @@ impl Scan {
 mod tests {
     use super::*;
 
-    const WATCH: Watch = Watch { values: &[&["usage"], &["response", "usage"], &["type"]], text: |key| key == "text" };
+    const WATCH: WatchList = WatchList { values: &[&["usage"], &["response", "usage"], &["type"]], text: |key| key == "text" };
 
     fn scan(text: &str, step: usize) -> (Vec<(usize, String)>, bool, u64) {
-        let (mut scan, mut counter, mut found) = (Scan::new(WATCH), Counter::default(), Vec::new());
+        let (mut scan, mut counter, mut found) = (JsonScan::new(WATCH), Counter::default(), Vec::new());
         let mut each = |index: usize, value: &[u8]| found.push((index, String::from_utf8_lossy(value).into_owned()));
         for chunk in text.as_bytes().chunks(step) {
             scan.feed(chunk, &mut counter, &mut each);
@@ -286,7 +286,7 @@ mod tests {
     #[test]
     fn depth_and_size_are_capped() {
         let deep = format!("{}{}", "{\"usage\":".repeat(10_000), "1");
-        let mut probe = Scan::new(WATCH);
+        let mut probe = JsonScan::new(WATCH);
         probe.feed(deep.as_bytes(), &mut Counter::default(), &mut |_, _| {});
         assert!(probe.frames.len() <= DEPTH_MAX && probe.kept.as_ref().is_some_and(|kept| kept.1.len() <= VALUE_BYTES_MAX + 1));
         assert_eq!(scan(&format!("{{\"usage\":\"{}\",\"type\":1}}", "x".repeat(VALUE_BYTES_MAX)), 7).0, vec![(2, "1".to_owned())]);

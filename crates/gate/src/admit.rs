@@ -3,6 +3,7 @@
 //! Waits for nobody. **Invariant.** What it decides on and what it changes are one commit, so sixty-four racing calls against the last
 //! use of a grant or budget admit exactly one.
 
+use crate::abandoned::ends_with_caller;
 use crate::describe::GateFacts;
 use crate::judge::{CallerRights, Judgement, alternative_hint, demanded_by};
 use crate::record::RedactedInput;
@@ -10,10 +11,14 @@ use crate::token::Presented;
 use crate::{Gate, Request, approval};
 use ledger::Unrecorded;
 use policy::{Verdict, Warrant};
+use std::time::Duration;
 use tool::RunMode;
 use world::Fault;
 use world::event::{CallAdmitted, CallRefused, ProcPaused, ReviewAsked};
 use world::{BootTime, CallId, Code, Constraints, Event, Grant, Pid, Refusal, ReviewState, World, limits};
+
+/// When a process with too many open calls may try again.
+const OPEN_CALLS_WAIT: Duration = Duration::from_secs(1);
 
 /// The gate's word on a call.
 pub enum GateDecision {
@@ -69,7 +74,7 @@ pub struct ExtraEvents {
     pub ahead: bool,
 }
 
-/// What goes with an admission, or why there is none after all. Sees the world that the decision is made on.
+/// Extra events for the admission commit, or a refusal. Sees the world that the decision is made on.
 pub type OnAdmit<'a> = dyn Fn(&World, CallId, i64) -> Result<ExtraEvents, Refusal> + Sync + 'a;
 
 impl Gate {
@@ -86,10 +91,19 @@ impl Gate {
         let pending = self
             .ledger
             .commit(|world, now_ms| decide_locked(world, &GateInput { request, facts, redacted: &redacted, now: &now, now_ms, with }))?;
-        let (ruling, unrecorded) = match pending.value() {
-            Ruling::Admit { ahead: true, .. } => {
+        let admitted = match pending.value() {
+            Ruling::Admit { call, ahead, .. } => Some((*call, *ahead)),
+            _ => None,
+        };
+        let (ruling, unrecorded) = match admitted {
+            Some((_, true)) => {
                 let (ruling, unrecorded) = pending.ahead();
                 (ruling, Some(unrecorded))
+            }
+            Some((call, false)) if ends_with_caller(request) => {
+                let (ruling, unrecorded) = pending.ahead();
+                self.recorded_or_abandoned(call, unrecorded).await?;
+                (ruling, None)
             }
             _ => (pending.durable().await?, None),
         };
@@ -124,7 +138,7 @@ struct GateInput<'a> {
 fn decide_locked(world: &World, asked: &GateInput<'_>) -> (Vec<Event>, Ruling) {
     let GateInput { request, facts, redacted, now, now_ms, with } = asked;
     let (pid, task) = (request.pid, request.task);
-    if world.zones.get(&request.zone).map(|zone| zone.policy_version) != Some(facts.call.trusted.version) {
+    if world.policy_version(request.zone) != Some(facts.call.trusted.version) {
         return (Vec::new(), Ruling::Stale);
     }
     if let Err(refusal) = may_act(world, request) {
@@ -198,7 +212,8 @@ fn may_act(world: &World, request: &Request) -> Result<(), Refusal> {
     }
     let open = world.calls.values().filter(|call| call.pid == request.pid).count();
     if open >= limits::CALLS_OPEN_MAX {
-        return Err(Refusal::new(Code::Exhausted, format!("{open} calls are open")).hint("wait for one of them to end"));
+        let full = Refusal::new(Code::Exhausted, format!("{open} calls are open")).hint("wait for one of them to end");
+        return Err(full.passes_after(OPEN_CALLS_WAIT));
     }
     Ok(())
 }

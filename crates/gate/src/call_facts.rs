@@ -8,7 +8,7 @@
 use crate::judge::{Ancestor, CallerRights};
 use crate::token::Presented;
 use crate::zone::TrustedPolicy;
-use crate::{Gate, extension, record};
+use crate::{Gate, JOB, WORKER, extension, record};
 use ledger::Ledger;
 use plugin::Extensions;
 use policy::{Opinion, OwnedFacts, OwnedPath, Policy};
@@ -82,6 +82,8 @@ pub struct CallFacts {
     pub bind: String,
     /// Why no policy is asked at all: it touches what is masked.
     pub masked: Option<Refusal>,
+    /// Made twice, it does no more than once: a file of the task's own layer, written by the brain's own hands.
+    pub is_repeatable: bool,
     pub(crate) token: Option<Presented>,
     input: Value,
     seen: OwnedFacts,
@@ -96,8 +98,8 @@ impl CallFacts {
 
     fn at(world: &World, who: Who, trusted: Arc<TrustedPolicy>, details: Details) -> Option<CallFacts> {
         let process = world.processes.get(&who.pid)?;
-        let zone = world.zones.get(&who.zone)?;
-        let mode = who.task.and_then(|task| world.tasks.get(&task)).map_or(Mode::Call, |task| task.mode);
+        let zone = if who.zone == ZoneId::NONE { String::new() } else { world.zones.get(&who.zone)?.path.clone() };
+        let mode = who.task.and_then(|task| world.tasks.get(&task)).map_or(Mode::Call, world::Task::present_mode);
         let Details { tool, input, run_mode, read_only, paths, command, host, method, port, size, room, tier } = details;
         let (sandbox, network) = room.map(|room| (room.template, room.network)).unzip();
         let seen = OwnedFacts {
@@ -109,7 +111,7 @@ impl CallFacts {
             role: process.role.clone(),
             tier,
             user: process.user.clone(),
-            zone: zone.path.clone(),
+            zone,
             mode,
             run_mode: run_mode.as_str().to_owned(),
             workflow_state: "idle".to_owned(),
@@ -122,7 +124,7 @@ impl CallFacts {
             network,
             opinions: Vec::new(),
         };
-        Some(CallFacts { who, trusted, bind: String::new(), masked: None, token: None, input, seen })
+        Some(CallFacts { who, trusted, bind: String::new(), masked: None, is_repeatable: false, token: None, input, seen })
     }
 
     /// What rules see of it.
@@ -138,7 +140,7 @@ impl CallFacts {
 
     /// The same call without what is for it alone: a person's answer, a mask, a token, opinions.
     pub fn by_policy_alone(&self) -> CallFacts {
-        let mut plain = CallFacts { bind: String::new(), masked: None, token: None, ..self.clone() };
+        let mut plain = CallFacts { bind: String::new(), masked: None, is_repeatable: false, token: None, ..self.clone() };
         plain.seen.opinions.clear();
         plain
     }
@@ -192,14 +194,19 @@ impl CallFacts {
     }
 }
 
+/// The tag of everybody but the operator.
+const BRAIN: &str = "brain";
+
 /// What kind of caller it is: its role, `operator` or `brain`, and what the operator called it for the task that is its own. A child has
 /// nothing of its parent's: what is denied to a tag of the parent's is denied to it as a descendant, and what is allowed to one is not
 /// allowed to it.
 pub(crate) fn tags(world: &World, process: &Process, task: Option<TaskId>) -> Vec<String> {
-    let kind = if process.pid == Pid::OPERATOR { "operator" } else { "brain" };
+    let kind = if process.pid == Pid::OPERATOR { "operator" } else { BRAIN };
     let own = task.and_then(|task| world.tasks.get(&task)).filter(|task| task.pid == process.pid);
     let given = own.map(|task| task.tags.as_slice()).unwrap_or_default();
-    [process.role.as_str(), kind].into_iter().chain(given.iter().map(String::as_str)).map(str::to_owned).collect()
+    // What is said of workers holds for those of every role.
+    let worker = (crate::crew::works_on_tasks(process) && process.role != WORKER).then_some(WORKER);
+    [process.role.as_str(), kind].into_iter().chain(worker).chain(given.iter().map(String::as_str)).map(str::to_owned).collect()
 }
 
 /// Processes as readers of a project, with all that is for and against them.
@@ -212,6 +219,18 @@ pub(crate) struct ReaderFacts {
 }
 
 impl ReaderFacts {
+    /// A command that will run for these, by a process of its own.
+    pub fn add_job(&mut self, name: &str) {
+        let caller_tags = vec![JOB.to_owned(), BRAIN.to_owned()];
+        let job = |own: &OwnedFacts| OwnedFacts {
+            caller: name.to_owned(),
+            role: JOB.to_owned(),
+            caller_tags: caller_tags.clone(),
+            ..own.clone()
+        };
+        self.own.extend(self.own.iter().map(job).collect::<Vec<_>>());
+    }
+
     pub fn lend(&self) -> policy::Readers<'_> {
         policy::Readers { own: &self.own, ancestors: &self.ancestors, bans: &self.bans, grants: &self.grants }
     }
@@ -230,7 +249,8 @@ impl Gate {
                 let whenever =
                     |grant: &Grant| Grant { used: Vec::new(), terms: Terms { rate: None, ..grant.terms.clone() }, ..grant.clone() };
                 let of_reads = world.grants.values().filter(|grant| grant.what.tool() == READ).map(whenever);
-                let live = of_reads.filter(|grant| grant.is_live(&now, world.now_ms) && world.in_scope(&grant.scope, who.pid, who.zone));
+                let live =
+                    of_reads.filter(|grant| grant.is_live(&now, world.now_ms) && world.is_granted(grant, who.pid, who.zone, who.task));
                 (CallerRights::of(world, *who, &[READ], &now, world.now_ms), live.collect::<Vec<Grant>>())
             });
             readers.bans.extend(rights.bans);

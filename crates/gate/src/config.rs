@@ -1,6 +1,11 @@
 //! `skep.yml`: what a project tells Skep about itself. Only narrows; a typo is an error.
 
+use crate::crew_config::{CrewConfig, ZoneConfig};
 use serde::Deserialize;
+use serde::de::{self, Deserializer, MapAccess, Visitor};
+use std::collections::BTreeMap;
+use std::fmt;
+use world::{BrainSpec, limits};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -19,11 +24,56 @@ pub struct Config {
     /// The only providers this project uses; without it, all that the operator set up.
     pub providers: Option<Vec<String>>,
     /// Regular expressions by name; what matches is taken out of every result.
-    pub redact: std::collections::BTreeMap<String, String>,
+    pub redact: BTreeMap<String, String>,
     /// Files that exist in no room, beside the built-in ones. Names or globs as in `.gitignore`.
     pub mask: Vec<String>,
     /// Narrower templates, and which tools have them.
     pub sandbox: crate::template::SandboxConfig,
+    pub crew: CrewConfig,
+    pub zone: ZoneConfig,
+}
+
+/// What a name for a brain stands for: `claude@anthropic/claude/code/opus/v4.5`, or the same under `alias`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BrainAlias(pub String);
+
+impl<'de> Deserialize<'de> for BrainAlias {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<BrainAlias, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Fields {
+            alias: String,
+        }
+        struct Text;
+        impl<'de> Visitor<'de> for Text {
+            type Value = BrainAlias;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a brain such as claude@anthropic/claude/code/opus/v4.5, or {alias: BRAIN}")
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<BrainAlias, E> {
+                Ok(BrainAlias(text.to_owned()))
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<BrainAlias, A::Error> {
+                Fields::deserialize(de::value::MapAccessDeserializer::new(map)).map(|fields| BrainAlias(fields.alias))
+            }
+        }
+        from.deserialize_any(Text)
+    }
+}
+
+impl BrainAlias {
+    /// Looks at a name and what it stands for: a brain itself, and no other name.
+    pub fn check(&self, name: &str) -> Result<(), String> {
+        if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte)) {
+            return Err(format!("`{name}` is no name for a brain: it has letters, digits, `.`, `_` and `-`"));
+        }
+        match BrainSpec::parse(&self.0) {
+            // Whose file it would be, the operator's or the project's, a name does not say.
+            Ok(BrainSpec::Script(_)) => Err(format!("`{name}`: a name stands for no script; a script is named by its file")),
+            Ok(_) => Ok(()),
+            Err(unknown) => Err(format!("`{name}`: {unknown}; {}", BrainSpec::KNOWN)),
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -45,6 +95,8 @@ pub struct MergeConfig {
 pub struct LimitsConfig {
     /// Calls one task may make.
     pub calls: Option<u64>,
+    /// Workers that may be at work at once.
+    pub workers: Option<usize>,
 }
 
 impl Config {
@@ -54,38 +106,40 @@ impl Config {
         }
         let config: Config = yaml::from_str(text).map_err(|error| error.to_string())?;
         policy::Globs::parse(&config.merge.safe).map_err(|bad| format!("merge.safe: {bad} ({})", bad.hint))?;
+        if config.limits.workers.is_some_and(|workers| !(1..=limits::WORKERS_MAX).contains(&workers)) {
+            return Err(format!("limits.workers: a project has 1 to {} workers", limits::WORKERS_MAX));
+        }
+        config.check_crew()?;
         Ok(config)
     }
 }
 
 /// The `skep.yml` that `skep init` writes, with the test command guessed from what the project has.
 pub(crate) fn default_text(project: &workspace::reader::Folder) -> String {
-    let guesses: &[(&str, &str)] = &[
-        ("Cargo.toml", r#"["cargo", "test"]"#),
-        ("package.json", r#"["npm", "test"]"#),
-        ("pyproject.toml", r#"["python3", "-m", "pytest"]"#),
-        ("go.mod", r#"["go", "test", "./..."]"#),
-        ("tests/run.sh", r#"["sh", "tests/run.sh"]"#),
-        ("Makefile", r#"["make", "test"]"#),
-    ];
-    let guess = guesses.iter().find(|(file, _)| project.has_file(file));
-    let command = match guess {
-        Some((_, command)) => format!("  command: {command}"),
+    let command = match crate::test_command::detect(project) {
+        Some(words) => {
+            let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
+            format!("  command: [{}]", quoted.join(", "))
+        }
         None => r#"  # command: ["make", "test"]"#.to_owned(),
     };
     format!(
         "# What Skep should know about this project. A change counts once you trust it.\n\n\
-         # What `test.run` runs, in a room without network. A list, not a shell line.\n\
+         # What `test.run` runs, in a sandbox without network. A list, not a shell line.\n\
          test:\n{command}\n\n\
          # The brain of tasks that name none, for `act` and `ask`.\n\
-         # brain: native            # or native:strategic, native:PROVIDER/MODEL, script:path/to/file\n\n\
+         # brain: native            # or claude, codex:MODEL, native:strategic, native:PROVIDER/MODEL, script:path/to/file\n\
+         # crew: {{ brains: {{ opus: claude@anthropic/claude/code/opus/v4.5 }} }}   # `opus` is then a name for it\n\n\
+         # Who works here, and what is asked at a task's end.\n\
+         # crew: {{ hero: {{ role: reviewer }}, hooks: {{ onStop: [{{ prompt: 1-line summary, artifact: summary }}] }} }}\n\n\
          # Paths that may be merged unread where a rule allows `merge.apply` and the tests pass. Without any, you are always asked.\n\
          # merge: {{ safe: [docs/**] }}\n\n\
          # The most a task may do before it is stopped.\n\
-         limits:\n  calls: 1000\n\n\
+         limits:\n  calls: 1000\n\
+         #  workers: 10            # how many tasks may be worked on at once\n\n\
           # Files no brain may see, beside .env*, *.pem, *.key, .npmrc and .netrc.\n\
          # mask: [secrets/]\n\n\
-         # Narrower bounds of rooms: the template that a tool gets.\n\
+         # Narrower bounds of sandboxes: the template that a tool gets.\n\
          # sandbox: {{ tools: {{ shell.run: code-executor }} }}\n\n\
          # What is taken out of every result, by name: a regular expression each.\n\
          # redact: {{ customer: 'C-[0-9]{{8}}' }}\n"
@@ -108,6 +162,21 @@ mod tests {
         assert!(Config::parse("merge: {safe: ['']}").unwrap_err().contains("merge.safe"));
         assert!(Config::parse("limitz: {}").unwrap_err().contains("limitz"));
         assert_eq!(Config::parse("# nothing\n"), Ok(Config::default()));
+        let crew = |text: &str| Config::parse(&format!("crew: {{brains: {text}}}")).map(|config| config.crew.brains);
+        let opus = "claude@anthropic/claude/code/opus/v4.5";
+        for text in [format!("{{opus: '{opus}'}}"), format!("{{opus: {{alias: '{opus}'}}}}")] {
+            assert_eq!(crew(&text).unwrap()["opus"].0, opus);
+        }
+        for (text, why) in [
+            ("{opus: clod}", "there is no brain `clod`"),
+            ("{'a b': claude}", "no name for a brain"),
+            ("{opus: {command: [sh]}}", "unknown field `command`"),
+            ("{opus: [claude]}", "a brain such as"),
+            ("{opus: 'script:/etc/passwd'}", "a name stands for no script"),
+        ] {
+            let told = crew(text).unwrap_err();
+            assert!(told.contains(why), "{told}");
+        }
         assert_eq!(Config::parse("brain: no\n").unwrap().brain.as_deref(), Some("no"), "a word is a word");
     }
 }

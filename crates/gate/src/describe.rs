@@ -8,7 +8,7 @@ use crate::{Gate, Request, token};
 use ledger::Ledger;
 use std::sync::Arc;
 use tool::{Real, ResolvedPath};
-use world::{CallPattern, Code, GrantId, Hands, Refusal, Stop, TaskId};
+use world::{CallPattern, Code, GrantId, Hands, Refusal, Stop, TaskId, ZoneId};
 
 /// Everything that [`Gate::admit`] decides on, besides the world.
 pub struct GateFacts {
@@ -37,10 +37,10 @@ struct Origin {
 
 fn origin(ledger: &Ledger, request: &Request) -> Result<Origin, Refusal> {
     let found = ledger.look(|world| {
-        let zone = world.zones.get(&request.zone)?;
+        let zone = if request.zone == ZoneId::NONE { String::new() } else { world.zones.get(&request.zone)?.path.clone() };
         let task = request.task.and_then(|task| world.tasks.get(&task));
         Some(Origin {
-            zone: zone.path.clone(),
+            zone,
             session: world.session(request.pid),
             head: task.and_then(|task| task.workspace.as_ref()).and_then(|workspace| workspace.head.clone()).unwrap_or_default(),
             replays: task.and_then(|task| task.replays),

@@ -67,12 +67,12 @@ impl Policies {
     async fn start_extensions(&self, zone: ZoneId, trusted: &TrustedPolicy) -> Result<Extensions, PluginError> {
         let folder = self.work().join(format!("extensions-{zone}-{}", trusted.version));
         let bounds = self.bounds_of_rules().map_err(|refusal| PluginError::Child { why: refusal.reason })?;
-        Extensions::start(&self.launcher, &folder, &program(), &[CHILD], trusted.bundle.rules.clone(), bounds).await
+        Extensions::start(&self.launcher, &folder, &program(), &[CHILD], trusted.bundle.rules.clone(), &bounds).await
     }
 
     /// The operator's: a project has no say about its own judge.
-    fn bounds_of_rules(&self) -> Result<&Template, Refusal> {
-        self.templates.find("policy-sandbox")
+    fn bounds_of_rules(&self) -> Result<Template, Refusal> {
+        self.operator_rooms().templates.find("policy-sandbox").cloned()
     }
 
     /// What is wrong with these rules, by loading them as a call would.
@@ -91,7 +91,7 @@ impl Policies {
         let name = hash::of_parts(&files.iter().flat_map(|(name, text)| [name.as_bytes(), text.as_bytes()]).collect::<Vec<_>>());
         let nth = self.candidates.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let folder = self.work().join(format!("extensions-check-{}-{nth}", &name[..16]));
-        let started = Extensions::start(&self.launcher, &folder, &program(), &[CHILD], files.to_vec(), self.bounds_of_rules()?).await;
+        let started = Extensions::start(&self.launcher, &folder, &program(), &[CHILD], files.to_vec(), &self.bounds_of_rules()?).await;
         let error = match started {
             Ok(extensions) => return Ok(Ok(Candidates { extensions, folder })),
             Err(error) => error,

@@ -4,9 +4,9 @@ use crate::approval::RecordedApprovals;
 use crate::policies::Policies;
 use crate::sight::Masks;
 use ledger::{Clock, Ledger};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use world::{BootTime, TaskId};
 
 pub struct Gate {
@@ -21,7 +21,7 @@ pub struct Gate {
     pub user: String,
     clock: Clock,
     /// Where each provider of models is asked, for trials of a policy on requests of the past.
-    provider_hosts: OnceLock<BTreeMap<String, String>>,
+    provider_hosts: RwLock<BTreeMap<String, String>>,
     /// What was said yes to in tasks that are being replayed.
     pub(crate) approvals: Mutex<HashMap<TaskId, Arc<RecordedApprovals>>>,
 }
@@ -29,7 +29,7 @@ pub struct Gate {
 impl Gate {
     pub fn new(policies: Policies, tools: Arc<tool::Registry>, clock: Clock, user: String) -> Gate {
         let ledger = policies.ledger.clone();
-        Gate { ledger, policies, tools, masks: Arc::default(), user, clock, provider_hosts: OnceLock::new(), approvals: Mutex::default() }
+        Gate { ledger, policies, tools, masks: Arc::default(), user, clock, provider_hosts: RwLock::default(), approvals: Mutex::default() }
     }
 
     /// Now, as grants measure it; read once for a whole decision.
@@ -42,13 +42,13 @@ impl Gate {
         self.clock.after(ms)
     }
 
-    /// Says where each provider is asked. Told once, when the gateway is open.
+    /// Says where each provider is asked: when the gateway is open, and when its settings change.
     pub fn know_providers(&self, hosts: impl Iterator<Item = (String, String)>) {
-        self.provider_hosts.get_or_init(|| hosts.collect());
+        *self.provider_hosts.write() = hosts.collect();
     }
 
     pub(crate) fn host_of_provider(&self, name: &str) -> Option<String> {
-        self.provider_hosts.get()?.get(name).cloned()
+        self.provider_hosts.read().get(name).cloned()
     }
 
     /// The template that a tool's manifest names.

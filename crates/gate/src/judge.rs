@@ -7,7 +7,7 @@ use crate::call_facts::{CallFacts, Who, tags};
 use crate::{Gate, Request};
 use policy::{Explanation, Policy, RealPath, Standing, TokenFacts, Verdict};
 use serde_json::Value;
-use world::{Alternative, Ban, BootTime, Code, Grant, GrantId, Pid, Process, Refusal, Used, World};
+use world::{Alternative, Ban, BootTime, Code, Grant, GrantId, Pid, Process, Refusal, ToolList, Used, World};
 
 impl CallFacts {
     /// What is said of one path of a call that has many.
@@ -33,12 +33,15 @@ impl CallFacts {
         if let Some(ban) = rights.bans.iter().find(|ban| policy::ban_covers(ban, facts, &self.bind)) {
             return Judgement::deny(ban_refusal(ban), vec![ban.id.to_string()]);
         }
+        if let Some(refusal) = rights.unlisted(&self.seen().tool) {
+            return Judgement::deny(refusal, vec![TOOL_LIST.into()]);
+        }
         if let Some((refusal, rules)) = rights.denied_to_ancestor(policy, facts) {
             return Judgement::deny(refusal, rules);
         }
         let grant = rights.pick(facts, &self.bind);
         let standing = Standing { grant: grant.map(|grant| grant.id), calls_left: rights.calls_left };
-        let is_lost = rights.lost.contains(&self.bind);
+        let is_lost = !self.is_repeatable && rights.lost.contains(&self.bind);
         let (verdict, used) = match policy::decide(policy, facts, &standing) {
             // A call that may have happened already is a person's to repeat, whatever the policy says of it.
             Verdict::Allow(_) if is_lost && grant.is_none() => (lost(), None),
@@ -61,11 +64,17 @@ impl CallFacts {
     }
 }
 
+/// Who denies a call that a task's tool list leaves out.
+pub const TOOL_LIST: &str = "tool-list";
+
+/// That a brain runs and thinks is no use of a tool.
+const ALWAYS_LISTED: [&str; 2] = ["brain.run", crate::MODEL_REQUEST];
+
 /// Who asks about a call that a crash interrupted.
 pub const LOST: &str = "lost-call";
 
 fn lost() -> Verdict {
-    let reasons = vec!["this exact call was interrupted by a crash and may have taken effect".to_owned()];
+    let reasons = vec!["this exact call was interrupted by a crash and may have taken effect; a yes runs it again".to_owned()];
     Verdict::Review { reasons, rules: vec![LOST.into()] }
 }
 
@@ -92,6 +101,8 @@ pub struct CallerRights {
     /// Binds of calls that a crash interrupted.
     lost: Vec<String>,
     token: Option<TokenFacts>,
+    /// The only tools that the task's own calls may use.
+    tool_lists: Vec<ToolList>,
     now: BootTime,
     now_ms: i64,
 }
@@ -110,22 +121,26 @@ impl CallerRights {
     pub fn call(world: &World, call: &CallFacts, now: &BootTime, now_ms: i64) -> CallerRights {
         let mut rights = CallerRights::of(world, call.who, &[call.seen().tool.as_str()], now, now_ms);
         rights.token = call.token.as_ref().and_then(|token| token.facts(world, now));
+        // The operator's own calls in a task, and what a merge does, are no calls of its brain.
+        let own = call.who.task.and_then(|task| world.tasks.get(&task)).filter(|_| call.who.pid != Pid::OPERATOR);
+        rights.tool_lists = own.map(|task| task.tool_lists.clone()).unwrap_or_default();
         rights
     }
 
     /// Of all calls with these tools.
     pub fn of(world: &World, who: Who, tools: &[&str], now: &BootTime, now_ms: i64) -> CallerRights {
         let Who { pid, zone, task } = who;
-        let bans = world.bans.values().filter(|ban| tools.contains(&ban.what.tool()) && world.in_scope(&ban.scope, pid, zone));
+        let bans = world.bans.values().filter(|ban| tools.contains(&ban.what.tool()) && world.is_banned(ban, pid, zone, task));
         let live = world.grants.values().filter(|grant| tools.contains(&grant.what.tool()) && grant.is_live(now, now_ms));
         let ancestors = world.ancestry(pid).skip(1).filter(|process| process.pid != Pid::KERNEL);
         CallerRights {
             bans: bans.cloned().collect(),
-            grants: live.filter(|grant| world.in_scope(&grant.scope, pid, zone)).cloned().collect(),
+            grants: live.filter(|grant| world.is_granted(grant, pid, zone, task)).cloned().collect(),
             ancestors: ancestors.map(|process| Ancestor::of(world, process)).collect(),
             calls_left: world.calls_left(task),
             lost: task.and_then(|task| world.tasks.get(&task)).map(|task| task.lost.clone()).unwrap_or_default(),
             token: None,
+            tool_lists: Vec::new(),
             now: now.clone(),
             now_ms,
         }
@@ -150,6 +165,16 @@ impl CallerRights {
     pub fn without_call_budget(mut self) -> CallerRights {
         self.calls_left = None;
         self
+    }
+
+    /// Why a list that narrows the task leaves this tool out.
+    fn unlisted(&self, tool: &str) -> Option<Refusal> {
+        if ALWAYS_LISTED.contains(&tool) {
+            return None;
+        }
+        let list = self.tool_lists.iter().find(|list| !list.has(tool))?;
+        let there = if list.tools.is_empty() { "none".to_owned() } else { list.tools.join(", ") };
+        Some(Refusal::new(Code::Denied, format!("`{tool}` is not on the tool list of {}", list.of)).hint(format!("tools on it: {there}")))
     }
 
     /// A child's rights are a subset of its parent's: what policy denies to an ancestor, no descendant may do.
@@ -199,8 +224,11 @@ impl CallerRights {
 
 impl Ancestor {
     fn of(world: &World, process: &Process) -> Ancestor {
-        let task = world.current_task(process.pid).map(|task| task.id);
-        Ancestor { name: process.name.clone(), role: process.role.clone(), user: process.user.clone(), tags: tags(world, process, task) }
+        // What it is called for any of its open tasks: one that waits for a person has its children at work all the same.
+        let open = world.tasks.values().filter(|task| task.pid == process.pid && !task.state.ended());
+        let mut all = tags(world, process, None);
+        all.extend(open.flat_map(|task| task.tags.iter().cloned()));
+        Ancestor { name: process.name.clone(), role: process.role.clone(), user: process.user.clone(), tags: all }
     }
 }
 

@@ -1,7 +1,8 @@
 //! What rules say of a merge: of each path, and of the whole.
 //!
 //! **Invariant.** A path is judged at the merge by the facts that a call on it has at the door: the task's process with its tags, zone and
-//! mode, the bytes that change, and every room in which a job of the task ran. One no is a no, one question makes it a question.
+//! mode, the bytes that change, every room in which a job of the task ran, and every process that worked there. One no is a no, one
+//! question makes it a question.
 
 use crate::Gate;
 use crate::call_facts::{CallFacts, Details, Who, used_room};
@@ -16,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use workspace::{ChangeGate, Frozen, MOVE, PathCall, State, WRITE, aside};
 use world::Stop;
-use world::{BootTime, GrantId, Task, UsedRoom, World};
+use world::{BootTime, GrantId, Pid, Task, UsedRoom, World};
 
 /// What a merge's paths and the merge itself are asked as.
 const TOOLS: [&str; 4] = [MERGE, WRITE, "fs.delete", MOVE];
@@ -27,12 +28,53 @@ type Moves = BTreeMap<(String, String), Result<Option<String>, String>>;
 pub struct MergeRights<'a> {
     gate: &'a Gate,
     trusted: Arc<TrustedPolicy>,
-    who: Who,
+    workers: Workers,
     rooms: Vec<UsedRoom>,
     /// What grants have left while the paths of one proposal are looked at, one after the other.
-    rights: Mutex<CallerRights>,
+    rights: Mutex<WorkersRights>,
     /// What was said of moves. Both names of a file ask about the same one, and it is one use of a grant.
     moves: Mutex<Moves>,
+}
+
+/// Everybody who may have written what a task changed.
+#[derive(Clone)]
+struct Workers {
+    /// The task's own process.
+    own: Who,
+    /// Who else worked in its rooms. Of them a no counts, and a question makes it one.
+    others: Vec<Who>,
+}
+
+impl Workers {
+    fn of(task: &Task) -> Workers {
+        let own = Who { pid: task.pid, zone: task.zone, task: Some(task.id) };
+        Workers { own, others: task.workers.iter().filter(|pid| **pid != task.pid).map(|pid| Who { pid: *pid, ..own }).collect() }
+    }
+
+    fn all(&self) -> impl Iterator<Item = Who> {
+        std::iter::once(self.own).chain(self.others.iter().copied())
+    }
+
+    fn rights(&self, world: &World, now: &BootTime, now_ms: i64) -> WorkersRights {
+        let of = |who: Who| CallerRights::of(world, who, &TOOLS, now, now_ms).without_call_budget().without_overrides();
+        WorkersRights(self.all().map(|who| (who.pid, of(who))).collect())
+    }
+}
+
+/// What the world holds for and against each of them.
+#[derive(Clone)]
+struct WorkersRights(BTreeMap<Pid, CallerRights>);
+
+impl WorkersRights {
+    /// Of whoever would make the call.
+    fn of(&self, call: &CallFacts) -> Option<&CallerRights> {
+        self.0.get(&call.who.pid)
+    }
+
+    /// A grant that several have is one.
+    fn spend(&mut self, id: GrantId) {
+        self.0.values_mut().for_each(|rights| rights.spend(id));
+    }
 }
 
 /// A change of a path, in the words of rules.
@@ -57,12 +99,12 @@ struct Described {
 impl<'a> MergeRights<'a> {
     pub fn of(gate: &'a Gate, task: &Task) -> Result<MergeRights<'a>, Stop> {
         let trusted = gate.policies.in_force(task.zone)?;
-        let who = Who { pid: task.pid, zone: task.zone, task: Some(task.id) };
         // As it is now: the one that an episode began with knows no job.
-        let rooms = gate.rooms_of(&trusted, &gate.ledger.task(task.id)?)?;
+        let task = gate.ledger.task(task.id)?;
+        let (rooms, workers) = (gate.rooms_of(&trusted, &task)?, Workers::of(&task));
         let now = gate.moment();
-        let rights = gate.ledger.look(|world| rights_of(world, who, &now, world.now_ms));
-        Ok(MergeRights { gate, trusted, who, rooms, rights: Mutex::new(rights), moves: Mutex::default() })
+        let rights = gate.ledger.look(|world| workers.rights(world, &now, world.now_ms));
+        Ok(MergeRights { gate, trusted, workers, rooms, rights: Mutex::new(rights), moves: Mutex::default() })
     }
 
     /// The merge as a whole; rules about single paths have spoken in `may_change`.
@@ -80,34 +122,43 @@ impl<'a> MergeRights<'a> {
         Ok(calls)
     }
 
-    /// The same call in each room, with the extensions' opinion where one of the rooms leaves room for it.
+    /// The same call by each who worked there, in each room.
     async fn calls(&self, details: Details) -> Result<Vec<CallFacts>, Stop> {
-        let first = CallFacts::new(&self.gate.ledger, self.who, self.trusted.clone(), details)?;
+        let mut calls = Vec::with_capacity(self.rooms.len());
+        for who in self.workers.all() {
+            let first = CallFacts::new(&self.gate.ledger, who, self.trusted.clone(), details.clone())?;
+            calls.extend(self.in_rooms(&first).await);
+        }
+        Ok(calls)
+    }
+
+    /// The same call in each room, with the extensions' opinion where one of the rooms leaves room for it.
+    async fn in_rooms(&self, first: &CallFacts) -> Vec<CallFacts> {
         let mut calls: Vec<CallFacts> = self.rooms.iter().map(|room| first.in_room(Some(room.clone()))).collect();
         for at in 0..calls.len() {
             calls[at].ask_extensions(self.gate).await;
             if !calls[at].seen().opinions.is_empty() {
                 let opinions = calls[at].seen().opinions.clone();
-                return Ok(calls.into_iter().map(|call| call.with_opinions(&opinions).without_input()).collect());
+                return calls.into_iter().map(|call| call.with_opinions(&opinions).without_input()).collect();
             }
         }
-        Ok(calls.into_iter().map(CallFacts::without_input).collect())
+        calls.into_iter().map(CallFacts::without_input).collect()
     }
 
     /// Everything that a merge will ask when it starts.
     pub async fn describe(&self, frozen: &Frozen, chosen: impl Fn(&str) -> bool) -> Result<MergeStart, Stop> {
         let mut changes = Vec::with_capacity(frozen.changes.len());
         // A file with another name is one move, and was asked about under both names.
-        for frost in frozen.changes.iter().filter(|frost| frost.to.is_none()) {
-            let mut deed = PathCall::of_frozen(frost);
-            if self.reads_content() && matches!(frost.new, State::File { .. }) {
-                deed = deed.with_content(&aside(|| frost.new.bytes(&|blob| self.gate.ledger.blob(blob)))?);
+        for frozen_path in frozen.changes.iter().filter(|frozen_path| frozen_path.to.is_none()) {
+            let mut deed = PathCall::of_frozen(frozen_path);
+            if self.reads_content() && matches!(frozen_path.new, State::File { .. }) {
+                deed = deed.with_content(&aside(|| frozen_path.new.bytes(&|blob| self.gate.ledger.blob(blob)))?);
             }
             let calls = self.calls(path_details(&deed)).await?;
-            let is_seen = frost.question.is_some() || chosen(&frost.path);
-            changes.push(Described { path: frost.path.clone(), is_seen, calls });
+            let is_seen = frozen_path.question.is_some() || chosen(&frozen_path.path);
+            changes.push(Described { path: frozen_path.path.clone(), is_seen, calls });
         }
-        Ok(MergeStart { who: self.who, whole: self.described_whole(frozen).await?, changes })
+        Ok(MergeStart { workers: self.workers.clone(), whole: self.described_whole(frozen).await?, changes })
     }
 }
 
@@ -140,7 +191,7 @@ impl ChangeGate for MergeRights<'_> {
 
 /// A merge that is about to start.
 pub struct MergeStart {
-    who: Who,
+    workers: Workers,
     whole: Vec<CallFacts>,
     changes: Vec<Described>,
 }
@@ -149,11 +200,12 @@ impl MergeStart {
     /// Decides once more, by the world that the start is recorded in: the grants that are used up by it, one entry for each use, or why
     /// what was decided or answered before no longer holds. `by_person` is a merge that somebody said yes to.
     pub fn decide(&self, world: &World, now: &BootTime, now_ms: i64, by_person: bool) -> Result<Vec<GrantId>, String> {
-        let version = world.zones.get(&self.who.zone).map(|zone| zone.policy_version);
+        let own = self.workers.own;
+        let version = world.policy_version(own.zone);
         if self.whole.iter().any(|whole| Some(whole.trusted.version) != version) {
             return Err("the policy changed after the question".into());
         }
-        let mut rights = rights_of(world, self.who, now, now_ms);
+        let mut rights = self.workers.rights(world, now, now_ms);
         let mut used = Vec::new();
         for Described { path, is_seen, calls } in &self.changes {
             let judged = judge(calls, &mut rights);
@@ -165,12 +217,20 @@ impl MergeStart {
                 Verdict::Deny { refusal, .. } => return Err(refusal.reason),
             }
         }
-        // The yes itself, whether or not a rule asked for it: it may have run out or been taken back.
-        if by_person {
-            let answer = self.whole.first().and_then(|whole| rights.grant_of(whole)).map(|grant| grant.id);
+        let (mine, others): (Vec<&CallFacts>, Vec<&CallFacts>) = self.whole.iter().partition(|whole| whole.who == own);
+        let judged = if by_person {
+            // The yes itself, whether or not a rule asked for it: it may have run out or been taken back.
+            let grant = |whole: &CallFacts| rights.of(whole)?.grant_of(whole).map(|grant| grant.id);
+            let answer = mine.first().and_then(|whole| grant(whole));
             used.push(answer.ok_or("the yes was taken back, or its time is over")?);
-        }
-        let judged = judge(&self.whole, &mut rights);
+            // Whoever says yes to the whole says it whoever worked on it; a no stays one.
+            if let Verdict::Deny { refusal, .. } = judge(others, &mut rights.clone()).verdict {
+                return Err(refusal.reason);
+            }
+            judge(mine, &mut rights)
+        } else {
+            judge(&self.whole, &mut rights)
+        };
         match judged.verdict {
             Verdict::Allow(_) => {
                 used.extend(judged.used.into_iter().filter(|_| !by_person));
@@ -182,22 +242,23 @@ impl MergeStart {
     }
 }
 
-fn rights_of(world: &World, who: Who, now: &BootTime, now_ms: i64) -> CallerRights {
-    CallerRights::of(world, who, &TOOLS, now, now_ms).without_call_budget().without_overrides()
-}
-
 struct Judged {
     verdict: Verdict,
     used: BTreeSet<GrantId>,
 }
 
-/// The strictest word on one call in all its rooms. What it uses of grants is taken from `rights`: one use, in however many rooms.
-fn judge(calls: &[CallFacts], rights: &mut CallerRights) -> Judged {
+/// The strictest word on one call in all its rooms, by all who worked there. What it uses of grants is taken from `rights`: one use, in
+/// however many rooms.
+fn judge<'c>(calls: impl IntoIterator<Item = &'c CallFacts>, rights: &mut WorkersRights) -> Judged {
     let mut used = BTreeSet::new();
     let mut allowed: Option<Verdict> = None;
     let mut asked: Option<(Vec<String>, Vec<String>)> = None;
     for call in calls {
-        let Judgement { verdict, used: grant } = call.judge(rights);
+        let Some(own) = rights.of(call) else {
+            asked.get_or_insert_default().0.push("nobody knows who made it".into());
+            continue;
+        };
+        let Judgement { verdict, used: grant } = call.judge(own);
         match verdict {
             Verdict::Deny { .. } => return Judged { verdict, used: BTreeSet::new() },
             Verdict::Review { reasons, rules } => {

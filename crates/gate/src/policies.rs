@@ -8,23 +8,31 @@ use crate::runtime::RoomRuntime;
 use crate::template::Templates;
 use crate::zone::{Parsed, TrustedPolicy};
 use ledger::Ledger;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 use world::ZoneId;
 
+/// What the operator's `config.yml` says of rooms.
+pub(crate) struct OperatorRooms {
+    /// A zone's own files narrow them.
+    pub templates: Templates,
+    /// The runtime that is fixed for every zone.
+    pub fixed_runtime: Option<RoomRuntime>,
+}
+
 pub struct Policies {
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) launcher: Arc<sandbox::Launcher>,
     pub(crate) home: PathBuf,
-    /// The operator's templates; a zone's own files narrow them.
-    pub(crate) templates: Templates,
-    /// The runtime that the operator has fixed for every zone.
-    pub(crate) fixed_runtime: Option<RoomRuntime>,
+    /// What the operator's `config.yml` says of rooms.
+    rooms: RwLock<Arc<OperatorRooms>>,
     /// The newest version of each zone.
     pub(crate) trusted: Mutex<HashMap<ZoneId, Arc<TrustedPolicy>>>,
+    /// The operator's own policy, and its version.
+    pub(crate) above: Mutex<Option<(u64, Arc<policy::Policy>)>>,
     /// Parsed bundles by hash, as long as a zone uses them.
     pub(crate) parsed: Mutex<HashMap<String, Weak<Parsed>>>,
     pub(crate) extensions: Mutex<HashMap<ZoneId, ZoneExtensions>>,
@@ -44,13 +52,22 @@ impl Policies {
             ledger,
             launcher,
             home: home.to_owned(),
-            templates,
-            fixed_runtime,
+            rooms: RwLock::new(Arc::new(OperatorRooms { templates, fixed_runtime })),
             trusted: Mutex::default(),
+            above: Mutex::default(),
             parsed: Mutex::default(),
             extensions: Mutex::default(),
             candidates: AtomicU64::new(0),
         }
+    }
+
+    /// Takes other templates and another runtime, from the next job on.
+    pub fn replace_rooms(&self, templates: Templates, fixed_runtime: Option<RoomRuntime>) {
+        *self.rooms.write() = Arc::new(OperatorRooms { templates, fixed_runtime });
+    }
+
+    pub(crate) fn operator_rooms(&self) -> Arc<OperatorRooms> {
+        self.rooms.read().clone()
     }
 
     /// Ends the children of extension rules.

@@ -3,9 +3,14 @@
 use crate::call_facts::Who;
 use policy::Peer;
 use serde_json::Value;
-use tool::RunMode;
+use std::sync::Arc;
+use tool::{Manifest, RunMode};
 use world::{Budget, CallId, Hands, Pid, Refusal, TaskId, ZoneId};
 
+/// The role of the process that stands for a command of the operator's in a room.
+pub const JOB: &str = "job";
+/// The role of a program outside rooms that uses the gateway.
+pub const CLIENT: &str = "client";
 /// The call that a request to a model is.
 pub const MODEL_REQUEST: &str = "model.request";
 
@@ -25,7 +30,9 @@ pub struct Request {
     /// The running call that this one is part of.
     pub of: Option<CallId>,
     /// Whoever follows its job.
-    pub live: Option<std::sync::Arc<tool::JobFollower>>,
+    pub live: Option<Arc<tool::JobFollower>>,
+    /// The manifest of the tool whose work it does, where that is another one: its permissions bound this call too.
+    pub done_for: Option<Arc<Manifest>>,
     /// What the process of its job is called, and may spend.
     pub job: JobTerms,
 }
@@ -43,6 +50,7 @@ impl Request {
             run_mode: RunMode::Live,
             token: None,
             live: None,
+            done_for: None,
             job: JobTerms::default(),
             of: None,
         }

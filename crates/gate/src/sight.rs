@@ -5,7 +5,7 @@
 
 use crate::Gate;
 use crate::call_facts::{ReaderFacts, Who};
-use crate::zone::{self, Bundle, TrustedPolicy};
+use crate::zone::{Bundle, TrustedPolicy};
 use parking_lot::Mutex;
 use policy::ReadView;
 use std::path::{Path, PathBuf};
@@ -90,6 +90,14 @@ impl Gate {
         Ok(self.masks.sight(self.seen_by(who, &trusted)?, &trusted.policy)?)
     }
 
+    /// What the process of a command may see, that will be called `name` and be a child of this one: what both may.
+    pub fn sight_of_job(&self, parent: Who, name: &str) -> Result<Arc<Sight>, Stop> {
+        let trusted = self.policies.in_force(parent.zone)?;
+        let mut made_of = self.seen_by(parent, &trusted)?;
+        made_of.readers.add_job(name);
+        Ok(self.masks.sight(made_of, &trusted.policy)?)
+    }
+
     /// The same if these files were in force.
     pub fn proposed_sight(&self, who: Who, proposed: &Arc<TrustedPolicy>) -> Result<Sight, Stop> {
         Ok(self.seen_by(who, proposed)?.sight(&proposed.policy)?)
@@ -109,7 +117,7 @@ impl Gate {
 
     /// What the zone's process could see if these files were in force; `None` where nobody works there yet.
     pub fn sight_of_zone(&self, zone: ZoneId, bundle: &Bundle) -> Result<Option<Sight>, Stop> {
-        let Some(pid) = self.ledger.look(|world| zone::zone_process(world, zone).map(|process| process.pid)) else { return Ok(None) };
+        let Some(pid) = self.ledger.look(|world| crate::zone_process(world, zone).map(|process| process.pid)) else { return Ok(None) };
         // What does not parse is told by the check itself.
         let Ok(proposed) = self.policies.proposed(zone, bundle) else { return Ok(None) };
         self.proposed_sight(Who { pid, zone, task: None }, &proposed).map(Some)

@@ -25,6 +25,42 @@ pub struct SandboxConfig {
     pub tools: BTreeMap<String, String>,
     /// Files and folders of the host that every room sees, read-only. The operator's alone.
     pub show: Vec<std::path::PathBuf>,
+    /// Which of the person's toolchains every room sees. The operator's alone.
+    pub toolchains: Option<workspace::ToolchainChoice>,
+    /// Variables of the programs in rooms. The operator's alone.
+    pub environment: RoomEnvironment,
+}
+
+/// Which variables the programs in rooms get beside those of toolchains. By default none.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RoomEnvironment {
+    /// Names whose values come from whoever started the kernel.
+    pub pass: Vec<String>,
+    /// Names with their values.
+    pub set: BTreeMap<String, String>,
+}
+
+impl RoomEnvironment {
+    /// A name that no room may have, whoever wants it.
+    pub fn closed(&self) -> Option<&String> {
+        self.pass.iter().chain(self.set.keys()).find(|name| tool::is_closed(name))
+    }
+
+    /// What is set, and of the given ones what is passed.
+    pub fn variables(&self, given: &[(String, String)]) -> Vec<(String, String)> {
+        let passed = given.iter().filter(|(name, _)| self.pass.contains(name) && !self.set.contains_key(name)).cloned();
+        passed.chain(self.set.clone()).collect()
+    }
+
+    /// Both; what the other says of a name counts.
+    pub fn joined(mut self, other: RoomEnvironment) -> RoomEnvironment {
+        self.pass.retain(|name| !other.set.contains_key(name));
+        self.set.retain(|name, _| !other.pass.contains(name));
+        self.pass.extend(other.pass);
+        self.set.extend(other.set);
+        self
+    }
 }
 
 /// What a file says about a template; the rest stays as it is.
@@ -130,6 +166,10 @@ impl Templates {
         if let Some(path) = config.show.first() {
             return Err(format!("sandbox.show: a project may only narrow, and `{}` would be one thing more to see", path.display()));
         }
+        if config.toolchains.is_some() || config.environment != RoomEnvironment::default() {
+            let field = if config.toolchains.is_some() { "toolchains" } else { "environment" };
+            return Err(format!("sandbox.{field}: only the operator's config.yml in $SKEP_HOME says so"));
+        }
         for (name, change) in &config.templates {
             let base = self.all.get(name).ok_or_else(|| format!("sandbox.templates.{name}: a project makes no templates of its own"))?;
             let made = change.apply(base, name).map_err(|error| format!("sandbox.templates.{name}.{error}"))?;
@@ -194,12 +234,12 @@ impl Templates {
 impl Policies {
     /// The templates as a zone's trusted files narrow them.
     pub fn templates(&self, trusted: Option<&TrustedPolicy>) -> Result<Templates, Refusal> {
-        trusted.map_or_else(|| Ok(self.templates.clone()), |trusted| self.narrowed(&trusted.config))
+        trusted.map_or_else(|| Ok(self.operator_rooms().templates.clone()), |trusted| self.narrowed(&trusted.config))
     }
 
     /// The templates as a `skep.yml` narrows them; one that widens is refused.
     pub(crate) fn narrowed(&self, config: &Config) -> Result<Templates, Refusal> {
-        self.templates.narrowed(&config.sandbox).map_err(|why| {
+        self.operator_rooms().templates.narrowed(&config.sandbox).map_err(|why| {
             Refusal::new(Code::BadInput, format!("skep.yml: {why}"))
                 .hint("widen it in config.yml in $SKEP_HOME, or take it out of skep.yml")
         })
@@ -209,11 +249,11 @@ impl Policies {
     pub fn template_of(&self, trusted: &TrustedPolicy, request: &Request, tool: &tool::RegisteredTool) -> Result<Template, Stop> {
         let mut template = self.template_asked(trusted, request, tool)?;
         let manifest = tool.manifest();
-        if !manifest.may_use_network() {
+        if !manifest.may_use_network() || request.done_for.as_ref().is_some_and(|other| !other.may_use_network()) {
             template.network = Network::None;
         }
         if tool.needs_container() && self.runtime(request.zone, Some(&template.name))? == RoomRuntime::Native {
-            let reason = format!("`{}` runs in containers only, and rooms of template `{}` are native", manifest.name, template.name);
+            let reason = format!("`{}` runs in containers only, and sandboxes of template `{}` are native", manifest.name, template.name);
             let hint = format!("add `sandbox: {{templates: {{{}: {{runtime: podman}}}}}}` to config.yml in $SKEP_HOME", template.name);
             return Err(Refusal::new(Code::Unsupported, reason).hint(hint).into());
         }
@@ -224,6 +264,10 @@ impl Policies {
     /// else only the operator's own calls may be wider than the tool.
     fn template_asked(&self, trusted: &TrustedPolicy, request: &Request, tool: &tool::RegisteredTool) -> Result<Template, Refusal> {
         let templates = self.templates(Some(trusted))?;
+        if request.hands == world::Hands::Caller {
+            // Where its own hands are: the room of a vendor's client.
+            return templates.find("brain").cloned();
+        }
         let own = templates.of_tool(&request.tool, tool.manifest().template.as_deref())?;
         let Some(named) = request.input.get("template").and_then(serde_json::Value::as_str) else { return Ok(own.clone()) };
         let named = templates.find(named)?;
@@ -234,7 +278,7 @@ impl Policies {
         }
         match templates.widens(own, named).filter(|_| request.pid != Pid::OPERATOR) {
             Some(field) => {
-                let reason = format!("`{}` is wider than `{}` in `{field}`, and a caller never widens its room", named.name, own.name);
+                let reason = format!("`{}` is wider than `{}` in `{field}`, and a caller never widens its sandbox", named.name, own.name);
                 Err(Refusal::new(Code::Denied, reason).hint(format!("do without, or with `{}`", own.name)))
             }
             None => Ok(named.clone()),

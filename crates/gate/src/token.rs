@@ -37,7 +37,7 @@ impl TokenRequest {
         let ttl_ms = self.ttl_ms();
         if self.max_ops == 0 || ttl_ms == 0 || ttl_ms > TTL_MS_MAX {
             let reason = format!("a token has at least one use and lives 1 to {TTL_MS_MAX} ms");
-            return Err(Refusal::new(Code::BadInput, reason).hint("change --max-ops or --ttl"));
+            return Err(Refusal::new(Code::BadInput, reason).hint("give it more uses, or another lifetime"));
         }
         if !policy::is_syscall(&self.tool) {
             let reason = format!("`{}` names no call, so a token for it would speak for none", self.tool);

@@ -1,15 +1,17 @@
 //! The policy for people: checked, explained, tried on the past, and its own past.
 
 use crate::call_facts::{CallFacts, Details, Who, used_room};
+use crate::crew::{WORKER, WORKER_NAME};
 use crate::describe::network_target;
+use crate::difference;
 use crate::judge::{CallerRights, LOST};
 use crate::policies::Policies;
 use crate::token::ISSUE;
 use crate::zone::{self, Bundle, POLICY_FILE, TrustedPolicy};
-use crate::{Gate, MODEL_REQUEST, Request, locate};
+use crate::{CLIENT, Gate, JOB, MODEL_REQUEST, Request, locate};
 use journal::Filter;
 use ledger::{Ledger, MERGE, event_of};
-use policy::{Action, Case, KnownNames, OwnedPath, Policy, PolicyError, Trial, Warning};
+use policy::{Action, Case, KnownNames, OwnedPath, Policy, PolicyError, RuleChange, RuleChangeEffect, Trial, Verdict, Warning};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -54,6 +56,22 @@ const TRIED_DEFAULT: u64 = 100;
 const TRIED_MAX: u64 = 100_000;
 
 impl Policies {
+    /// Every version of the operator's own policy, newest first.
+    pub fn home_policy_log(&self) -> Result<Vec<PastPolicy>, Stop> {
+        let filter = Filter { kinds: vec!["policy.home_updated".into()], ..Filter::default() };
+        let mut before = String::new();
+        let mut versions = Vec::new();
+        for record in self.ledger.read(&filter)? {
+            let Event::HomePolicyUpdated(e) = event_of(&record)? else { continue };
+            let text = String::from_utf8_lossy(&self.ledger.blob(&e.blob)?).into_owned();
+            let diff = workspace::unified(("before", crate::HOME_POLICY_FILE), before.as_bytes(), text.as_bytes(), 2).text;
+            versions.push(PastPolicy { version: e.version, seq: record.seq, at_ms: record.at_ms, by: e.by, hash: e.blob, diff });
+            before = text;
+        }
+        versions.reverse();
+        Ok(versions)
+    }
+
     /// Every version that was in force in a zone, newest first.
     pub async fn policy_log(&self, path: &Path) -> Result<Vec<PastPolicy>, Stop> {
         let zone = self.zone(&locate(path).await?)?;
@@ -84,14 +102,17 @@ impl Gate {
             Ok((policy, mut warnings)) => {
                 // A rule about a tool that is judged as another would never speak.
                 let tools = self.tools.list().filter(|tool| !tool.is_adapted()).map(|tool| tool.manifest().name.as_str());
-                let calls = [MERGE, ISSUE, "policy.update", MODEL_REQUEST, "net.connect", "net.request"];
+                let calls = [MERGE, ISSUE, "policy.update", MODEL_REQUEST, "net.connect", "net.request", "person.ask"];
                 let calls: Vec<&str> = tools.chain(calls).collect();
-                let rooms: Vec<&str> = self.policies.templates.list().map(|template| template.name.as_str()).collect();
+                let operator = self.policies.operator_rooms();
+                let rooms: Vec<&str> = operator.templates.list().map(|template| template.name.as_str()).collect();
                 let roles = roles(&self.ledger);
                 let roles: Vec<&str> = roles.iter().map(String::as_str).collect();
                 let given = self.ledger.look(|world| world.tasks.values().flat_map(|task| task.tags.clone()).collect::<Vec<_>>());
                 let tags: Vec<&str> = roles.iter().copied().chain(["operator", "brain"]).chain(given.iter().map(String::as_str)).collect();
-                let known = KnownNames { calls: &calls, rooms: &rooms, tags: &tags, roles: &roles };
+                let callers = callers(&self.ledger);
+                let callers: Vec<&str> = callers.iter().map(String::as_str).collect();
+                let known = KnownNames { calls: &calls, rooms: &rooms, tags: &tags, roles: &roles, callers: &callers };
                 warnings.extend(policy.typos(&known, POLICY_FILE));
                 warnings.sort_by_key(|warning| (warning.line, warning.column));
                 (policy.rules().len(), None, warnings)
@@ -106,25 +127,35 @@ impl Gate {
     pub async fn try_policy(&self, path: &Path, text: Option<&str>, range: &CallRange) -> Result<Trial, Stop> {
         let top = locate(path).await?;
         let zone = self.policies.zone(&top)?;
-        let (mut bundle, _) = zone::read_bundle(&top).await?;
+        let (mut bundle, _) = crate::read_bundle(&top).await?;
         if let Some(text) = text {
             text.clone_into(&mut bundle.policy);
         }
         self.tried(&zone, &bundle, range).await
     }
 
-    /// What putting the project's own file in force would change for the newest calls. Where nothing is in force, nothing can break.
+    /// What putting the project's own files in force would change, by their rules and for the newest calls. Where nothing is in force,
+    /// nothing can break.
     pub async fn try_proposal(&self, path: &Path) -> Result<Trial, Stop> {
         let top = locate(path).await?;
         let zone = self.policies.zone(&top)?;
-        self.breaks(&zone, &zone::read_bundle(&top).await?.0).await
+        let bundle = crate::read_bundle(&top).await?.0;
+        self.check_bundle(&bundle).await?;
+        self.breaks(&zone, &bundle).await
     }
 
     async fn breaks(&self, zone: &Zone, bundle: &Bundle) -> Result<Trial, Stop> {
         if zone.policy_version == 0 {
-            return Ok(Trial::default());
+            return Ok(Trial { rules: self.rule_changes(zone, bundle)?, ..Trial::default() });
         }
         self.tried(zone, bundle, &CallRange::default()).await
+    }
+
+    /// What a bundle says differently than what is in force; where nothing is, than the default.
+    fn rule_changes(&self, zone: &Zone, bundle: &Bundle) -> Result<Vec<RuleChange>, Stop> {
+        let in_force = self.policies.trusted(zone.id)?.map(|trusted| trusted.bundle.clone());
+        let default = || Bundle { policy: policy::default_policy().to_owned(), ..Bundle::default() };
+        Ok(difference::between(&in_force.unwrap_or_else(default), bundle))
     }
 
     /// Files as they would hold if they were in force; a mistake in the policy is told as `check` tells it.
@@ -146,16 +177,39 @@ impl Gate {
             }
             candidates.end().await?;
         }
-        Ok(tried(&candidate.policy, past))
+        Ok(Trial { rules: self.rule_changes(zone, bundle)?, ..tried(&candidate.policy, past) })
     }
 
-    /// Refuses a policy with more breaking changes than one key may confirm, unless their phrase was typed. The calls that count are
-    /// the kernel's to choose.
+    /// Tries another policy of the operator's own on the newest calls of every project, with what is in force there.
+    pub(crate) fn try_above(&self, above: &Arc<Policy>) -> Result<Trial, Stop> {
+        let zones: Vec<Zone> = self.ledger.look(|world| world.zones.values().filter(|zone| zone.policy_version > 0).cloned().collect());
+        let mut all = Trial::default();
+        for zone in zones {
+            let bundle = self.policies.in_force(zone.id)?.bundle.clone();
+            let candidate = self.policies.proposed_under(zone.id, &bundle, Some(above.clone()))?;
+            let past = self.past_calls(&zone, &CallRange::default(), &mut PastSights::by(&candidate))?;
+            let Trial { cases, breaking, changes, .. } = tried(&candidate.policy, past);
+            all.cases += cases;
+            all.breaking += breaking;
+            all.changes.extend(changes);
+        }
+        Ok(all)
+    }
+
+    /// Refuses a policy that breaks more calls than one key may confirm, or that allows more than what is in force, unless its phrase
+    /// was typed. The calls that count are the kernel's to choose.
     pub(crate) async fn may_break(&self, zone: &Zone, bundle: &Bundle, typed: Option<&str>) -> Result<(), Stop> {
         let trial = self.breaks(zone, bundle).await?;
         match trial.phrase() {
             Some(phrase) if typed != Some(phrase.as_str()) => {
-                let reason = format!("it would deny {} of the last {} calls, which were allowed", trial.breaking, trial.cases);
+                let breaks = format!("it would deny {} of the last {} calls, which were allowed", trial.breaking, trial.cases);
+                let looser = trial.rules.iter().filter(|change| change.effect == RuleChangeEffect::Looser);
+                let looser: Vec<String> = looser.map(|change| format!("`{}`", change.name)).collect();
+                let reason = match (trial.breaking > policy::BREAKING_MAX, looser.is_empty()) {
+                    (true, true) => breaks,
+                    (true, false) => format!("{breaks}, and allow more by {}", looser.join(", ")),
+                    _ => format!("it would allow more, by {}", looser.join(", ")),
+                };
                 Err(Refusal::new(Code::Untrusted, reason).remedy(world::Remedy::ConfirmPolicy { phrase }).into())
             }
             _ => Ok(()),
@@ -178,11 +232,11 @@ impl Gate {
             match event_of(&record)? {
                 Event::ReviewAsked(e) if is_of(&self.ledger, e.pid, e.task, &zone) => {
                     let past = Past::of(e.pid, e.task, &e.tool, &e.input, &e.paths, e.size);
-                    asked.extend(self.facts_of(&past, None, &zone, &mut sights)?.map(|call| (e.review, call.seen().clone())));
+                    asked.extend(self.facts_of(&past, None, &zone, &mut sights)?.map(|(call, _)| (e.review, call.seen().clone())));
                 }
                 Event::CallRefused(e) if e.code == Code::Denied && is_of(&self.ledger, e.pid, e.task, &zone) => {
                     let past = Past::of(e.pid, e.task, &e.tool, &e.input, &e.paths, e.size);
-                    refused.extend(self.facts_of(&past, None, &zone, &mut sights)?.map(|call| call.seen().clone()));
+                    refused.extend(self.facts_of(&past, None, &zone, &mut sights)?.map(|(call, _)| call.seen().clone()));
                 }
                 Event::ReviewAnswered(e) => {
                     if let Some(facts) = asked.remove(&e.review) {
@@ -240,33 +294,47 @@ impl Gate {
             }
             _ => return Ok(None),
         };
-        let Some(mut call) = found else { return Ok(None) };
+        let Some((mut call, no_room)) = found else { return Ok(None) };
         let now = self.moment();
         let rights = self.ledger.look(|world| CallerRights::call(world, &call, &now, world.now_ms)).for_past_call(lost.as_deref());
         let case = Case { name, facts: call.seen().clone(), then, by_token };
         call.bind = lost.unwrap_or_default();
-        Ok(Some(PastCall { case, call, rights }))
+        Ok(Some(PastCall { case, call, rights, no_room }))
     }
 
-    /// A call of the past as it would be described now; `None` where nobody is left who made it.
-    fn facts_of(&self, past: &Past<'_>, read_only: Option<bool>, zone: &Zone, sights: &mut PastSights) -> Result<Option<CallFacts>, Stop> {
+    /// A call of the past as it would be described now, and why it would get no room; `None` where nobody is left who made it.
+    fn facts_of(
+        &self,
+        past: &Past<'_>,
+        read_only: Option<bool>,
+        zone: &Zone,
+        sights: &mut PastSights,
+    ) -> Result<Option<(CallFacts, Option<Refusal>)>, Stop> {
         let Past { pid, task, tool, input, paths, size, rooms, run_mode } = *past;
         let found = self.tools.find(tool).ok();
         let trusted = self.policies.in_force(zone.id)?;
         let (mut host, mut port, mut method) = network_target(input);
         let (mut command, mut tier) = (found.and_then(|tool| tool.command(input)), String::new());
         let text = |key: &str| input[key].as_str().map(str::to_owned);
-        let mut room = found.filter(|tool| tool.manifest().room == tool::Room::Sandbox).and_then(|found| {
+        // The room that it would have by the files that are tried: their `skep.yml` may give its tool another one, or none.
+        let given = found.filter(|tool| tool.manifest().room == tool::Room::Sandbox).map(|found| {
             let request = Request::new(pid, task, zone.id, tool, input.clone());
-            self.policies.template_of(&trusted, &request, found).ok().map(|template| used_room(&template))
+            self.policies.template_of(&sights.trusted, &request, found)
         });
+        let (mut room, no_room) = match given {
+            Some(Ok(template)) => (Some(used_room(&template)), None),
+            Some(Err(Stop::Refused(refusal))) => (None, Some(refusal)),
+            Some(Err(Stop::Failed(fault))) => return Err(fault.into()),
+            // Where it was is on record; an older record does not say.
+            None => (rooms.and_then(|rooms| rooms.first().cloned()), None),
+        };
         match tool {
             // What a job asked for at a door.
             "net.connect" | "net.request" => {
                 (host, method) = (text("host"), text("method"));
                 port = input["port"].as_u64().and_then(|port| port.try_into().ok());
                 let network = sandbox::Network::Restricted.as_str().to_owned();
-                room = Some(UsedRoom { template: text("room").unwrap_or_default(), network });
+                room = room.or_else(|| Some(UsedRoom { template: text("room").unwrap_or_default(), network }));
             }
             MODEL_REQUEST => {
                 host = text("provider").and_then(|name| self.host_of_provider(&name)).filter(|host| !host.is_empty());
@@ -274,10 +342,6 @@ impl Gate {
                 tier = text("tier").unwrap_or_default();
             }
             _ => {}
-        }
-        // Where it ran, and how real it was, is on record; an older one does not say.
-        if let Some(rooms) = rooms {
-            room = rooms.first().cloned();
         }
         let path = |path: &String| if path.starts_with('/') { OwnedPath::Outside(path.clone()) } else { OwnedPath::Inside(path.clone()) };
         let details = Details {
@@ -300,7 +364,7 @@ impl Gate {
         let named = found.filter(|_| paths.is_empty()).map(|tool| tool.touches_by_name(input)).unwrap_or_default();
         let inside = paths.iter().filter(|path| !path.starts_with('/')).cloned().chain(named.into_iter().map(|target| target.path));
         call.masked = sights.masked(self, Who { pid, zone: zone.id, task }, tool, inside)?;
-        Ok(Some(call))
+        Ok(Some((call, no_room)))
     }
 }
 
@@ -359,13 +423,18 @@ struct PastCall {
     case: Case,
     call: CallFacts,
     rights: CallerRights,
+    /// Why no room may be had for it.
+    no_room: Option<Refusal>,
 }
 
 fn tried(candidate: &Policy, past: Vec<PastCall>) -> Trial {
-    let (cases, calls): (Vec<Case>, Vec<_>) = past.into_iter().map(|past| (past.case, (past.call, past.rights))).unzip();
+    let (cases, calls): (Vec<Case>, Vec<_>) = past.into_iter().map(|past| (past.case, (past.call, past.rights, past.no_room))).unzip();
     policy::trial(&cases, |at| {
-        let (call, rights): &(CallFacts, CallerRights) = &calls[at];
-        call.judge_by(candidate, rights).verdict
+        let (call, rights, no_room): &(CallFacts, CallerRights, Option<Refusal>) = &calls[at];
+        match no_room {
+            Some(refusal) => Verdict::Deny { refusal: refusal.clone(), rules: Vec::new() },
+            None => call.judge_by(candidate, rights).verdict,
+        }
     })
 }
 
@@ -385,7 +454,14 @@ pub fn parse_policy(text: &str) -> Result<Policy, Refusal> {
 /// The roles that callers have, or will have with the first task.
 fn roles(ledger: &Ledger) -> std::collections::BTreeSet<String> {
     let seen = ledger.look(|world| world.processes.values().map(|process| process.role.clone()).collect::<Vec<_>>());
-    seen.into_iter().chain(["operator".to_owned(), "foreman".to_owned()]).collect()
+    seen.into_iter().chain(["operator", WORKER, JOB, CLIENT].map(str::to_owned)).collect()
+}
+
+/// What callers are called by, without their number.
+fn callers(ledger: &Ledger) -> std::collections::BTreeSet<String> {
+    let stem = |process: &world::Process| process.name.rsplit_once('.').map_or(process.name.as_str(), |(stem, _)| stem).to_owned();
+    let seen = ledger.look(|world| world.processes.values().map(stem).collect::<Vec<_>>());
+    seen.into_iter().chain(["operator", WORKER_NAME, JOB, CLIENT].map(str::to_owned)).collect()
 }
 
 /// Was this exact call asked about because a crash had interrupted it?

@@ -4,8 +4,11 @@
 //! blob; a pull, a checkout or a hostile clone changes nothing until the operator trusts the exact hash.
 
 use crate::Gate;
+use crate::bundle::{read_bundle, unread};
 use crate::config::{self, Config};
+use crate::crew::zone_process;
 use crate::policies::Policies;
+use crate::role::{ROLES_FOLDER, Roles};
 use policy::{Builtin, Guard, Policy};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -14,21 +17,18 @@ use tool::Sanitizer;
 use workspace::reader::{self, Folder, Unread};
 use workspace::repository::{self, WorkTree};
 use workspace::unified;
-use world::event::{PolicyUpdated, ProcSpawned, ZoneOpened};
+use world::event::PolicyUpdated;
 use world::{Code, Missing, Pid, Refusal, Zone, ZoneId};
 use world::{Fault, FaultKind, Stop};
 
-const CONFIG_FILE: &str = "skep.yml";
+pub(crate) const CONFIG_FILE: &str = "skep.yml";
 /// The rules of a project, in its tree.
 pub const POLICY_FILE: &str = ".skep/policy.yaml";
-const RULES_FOLDER: &str = ".skep/rules";
-const RULES_MAX: usize = 64;
-/// Of all kinds; whoever has more has a flood.
-const ENTRIES_MAX: usize = 10_000;
-/// A policy larger than this is a mistake or an attack on the parser.
-const FILE_BYTES_MAX: u64 = 1024 * 1024;
+/// By whom a policy is in force that another work tree of the same repository had.
+const SITE: &str = "site";
+pub(crate) const RULES_FOLDER: &str = ".skep/rules";
 
-/// The two files as one thing that can be hashed, kept and trusted.
+/// The files as one thing that can be hashed, kept and trusted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bundle {
@@ -37,6 +37,9 @@ pub struct Bundle {
     /// Extension rules in TypeScript, by file name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<(String, String)>,
+    /// Roles and their skills, by their path below `.skep/roles`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub roles: Vec<(String, String)>,
 }
 
 /// A version in force.
@@ -56,6 +59,7 @@ impl std::ops::Deref for TrustedPolicy {
 pub struct Parsed {
     pub policy: Policy,
     pub config: Config,
+    pub roles: Roles,
     /// Takes out of results what `redact` names.
     pub sanitizer: Sanitizer,
     /// The commented text, for `status` to compare with.
@@ -92,7 +96,8 @@ pub async fn locate(path: &Path) -> Result<PathBuf, Stop> {
         WorkTree::At(top) => top,
         WorkTree::None(real) => {
             return Err(Refusal::missing(Missing::Zone, format!("`{}` is not in a git repository", real.display()))
-                .hint("run `git init` there, or name another folder with --zone")
+                .hint("run `git init` there, or name another folder")
+                .remedy(world::Remedy::NameRepository)
                 .into());
         }
         WorkTree::Unseen(error) => return Err(Refusal::new(Code::NotFound, format!("cannot open `{}`: {error}", path.display())).into()),
@@ -101,6 +106,17 @@ pub async fn locate(path: &Path) -> Result<PathBuf, Stop> {
         return Err(Refusal::new(Code::BadInput, format!("`{}` is not valid UTF-8", top.display())).hint("rename the folder").into());
     }
     Ok(top)
+}
+
+/// Whether a repository has files for Skep in its tree.
+pub async fn brings_own(top: &Path) -> Result<bool, Stop> {
+    let top = top.to_owned();
+    let found = reader::bounded(move || {
+        let project = Folder::open(&top)?;
+        let has = |name: &str| !matches!(project.look(name), Err(Unread::Absent));
+        Ok(has(CONFIG_FILE) || has(".skep"))
+    });
+    Ok(found.await?.map_err(|why: Unread| unread(".", why))?)
 }
 
 impl Policies {
@@ -126,7 +142,9 @@ impl Policies {
     /// The zone of a work tree that was opened before.
     pub fn zone(&self, top: &Path) -> Result<Zone, Stop> {
         self.ledger.look(|world| world.zone_at(&top.to_string_lossy()).cloned()).ok_or_else(|| {
-            Refusal::missing(Missing::Zone, format!("`{}` is not a zone", top.display())).remedy(world::Remedy::InitProject).into()
+            Refusal::missing(Missing::Zone, format!("`{}` is not a repository that is set up", top.display()))
+                .remedy(world::Remedy::InitProject)
+                .into()
         })
     }
 
@@ -140,42 +158,65 @@ impl Policies {
 
     /// The bundle in force, parsed once for each version.
     pub fn trusted(&self, zone: ZoneId) -> Result<Option<Arc<TrustedPolicy>>, Fault> {
-        let Some((blob, version)) =
-            self.ledger.look(|world| world.zones.get(&zone).and_then(|z| z.policy.clone().map(|blob| (blob, z.policy_version))))
+        if zone == ZoneId::NONE {
+            return self.outside_zones().map(Some);
+        }
+        let Some((blob, version)) = self.ledger.look(|world| Some((world.zones.get(&zone)?.policy.clone()?, world.policy_version(zone)?)))
         else {
             return Ok(None);
         };
         if let Some(trusted) = self.trusted.lock().get(&zone).filter(|trusted| trusted.version == version) {
             return Ok(Some(trusted.clone()));
         }
-        let trusted = Arc::new(TrustedPolicy { version, parsed: self.parsed(&blob, self.guards(zone))? });
+        let trusted = Arc::new(TrustedPolicy { version, parsed: self.parsed(&blob, self.guards(zone), version)? });
         self.trusted.lock().insert(zone, trusted.clone());
         Ok(Some(trusted))
     }
 
+    /// What holds for the operator outside every project: the default policy.
+    fn outside_zones(&self) -> Result<Arc<TrustedPolicy>, Fault> {
+        let version = self.ledger.look(|world| world.policy_version(ZoneId::NONE)).unwrap_or_default();
+        if let Some(trusted) = self.trusted.lock().get(&ZoneId::NONE).filter(|trusted| trusted.version == version) {
+            return Ok(trusted.clone());
+        }
+        let bundle = Bundle { policy: policy::default_policy().to_owned(), ..Bundle::default() };
+        let parsed = parse_whole(&bundle).map_err(|refusal| Fault::new(FaultKind::Bug, "the default policy does not parse", refusal))?;
+        let parsed = Parsed { policy: below(parsed.policy, self.home_policy()?), ..parsed };
+        let trusted = Arc::new(TrustedPolicy { version, parsed: Arc::new(parsed) });
+        self.trusted.lock().insert(ZoneId::NONE, trusted.clone());
+        Ok(trusted)
+    }
+
     /// The policy that holds in a zone; without one nothing may happen there.
     pub fn in_force(&self, zone: ZoneId) -> Result<Arc<TrustedPolicy>, Stop> {
-        let none = || Refusal::new(Code::Untrusted, "no policy is in force in this zone").remedy(world::Remedy::TrustProject);
+        let none = || Refusal::new(Code::Untrusted, "no policy is in force in this repository").remedy(world::Remedy::TrustProject);
         Ok(self.trusted(zone)?.ok_or_else(none)?)
     }
 
     /// The files of a tree as they would hold if they were in force.
     pub(crate) fn proposed(&self, zone: ZoneId, bundle: &Bundle) -> Result<Arc<TrustedPolicy>, Refusal> {
-        let (policy, config, sanitizer) = parse(bundle)?;
-        let parsed = Parsed { policy: policy.guarded(self.guards(zone)), config, sanitizer, bundle: bundle.clone() };
+        let above = self.home_policy().map_err(|fault| Refusal::new(Code::WrongState, fault.to_string()))?;
+        self.proposed_under(zone, bundle, above)
+    }
+
+    /// The same with this as the operator's own policy.
+    pub(crate) fn proposed_under(&self, zone: ZoneId, bundle: &Bundle, above: Option<Arc<Policy>>) -> Result<Arc<TrustedPolicy>, Refusal> {
+        let parsed = parse_whole(bundle)?;
+        let parsed = Parsed { policy: below(parsed.policy.guarded(self.guards(zone)), above), ..parsed };
         Ok(Arc::new(TrustedPolicy { version: 0, parsed: Arc::new(parsed) }))
     }
 
-    fn parsed(&self, blob: &str, guards: Vec<Guard>) -> Result<Arc<Parsed>, Fault> {
-        let shared = guards.is_empty().then(|| blob.to_owned());
+    fn parsed(&self, blob: &str, guards: Vec<Guard>, version: u64) -> Result<Arc<Parsed>, Fault> {
+        let above = self.home_policy()?;
+        // Zones whose versions differ by more than the operator's own policy share nothing with it in force; that is rare and costs little.
+        let shared = guards.is_empty().then(|| if above.is_some() { format!("{blob} {version}") } else { blob.to_owned() });
         if let Some(parsed) = shared.as_ref().and_then(|blob| self.parsed.lock().get(blob).and_then(std::sync::Weak::upgrade)) {
             return Ok(parsed);
         }
         let bundle: Bundle = serde_json::from_slice(&self.ledger.blob(blob)?)
             .map_err(|error| Fault::new(FaultKind::Bug, "the policy in force cannot be read", error))?;
-        let (policy, config, sanitizer) =
-            parse(&bundle).map_err(|refusal| Fault::new(FaultKind::Bug, "the policy in force does not parse", refusal))?;
-        let parsed = Arc::new(Parsed { policy: policy.guarded(guards), config, sanitizer, bundle });
+        let parsed = parse_whole(&bundle).map_err(|refusal| Fault::new(FaultKind::Bug, "the policy in force does not parse", refusal))?;
+        let parsed = Arc::new(Parsed { policy: below(parsed.policy.guarded(guards), above), ..parsed });
         if let Some(blob) = shared {
             let mut all = self.parsed.lock();
             all.retain(|_, parsed| parsed.strong_count() > 0);
@@ -200,34 +241,38 @@ impl Gate {
         let top = locate(path).await?;
         let mut created = Vec::new();
         let zone = self.open_zone(&top).await?;
-        let (brings_own, default) = reader::bounded({
-            let top = top.clone();
-            move || {
-                let project = Folder::open(&top)?;
-                let has = |name: &str| !matches!(project.look(name), Err(Unread::Absent));
-                Ok((has(CONFIG_FILE) || has(".skep"), config::default_text(&project)))
-            }
-        })
-        .await?
-        .map_err(|why: Unread| unread(".", why))?;
-        if !brings_own {
+        if !brings_own(&top).await? {
+            let default = reader::bounded({
+                let top = top.clone();
+                move || Folder::open(&top).map(|project| config::default_text(&project))
+            })
+            .await?
+            .map_err(|why: Unread| unread(".", why))?;
             let in_force = self.policies.trusted(zone.id)?.map(|trusted| trusted.bundle.clone());
             // In force first, written second: a crash in between leaves files to write again, not files to distrust.
             let bundle = match in_force {
                 Some(bundle) => bundle,
                 None => {
-                    let bundle = Bundle { config: default, policy: policy::default_policy().to_owned(), rules: Vec::new() };
-                    self.put_in_force(&zone, &bundle, "init", None).await?;
+                    let default = || Bundle { config: default, policy: policy::default_policy().to_owned(), ..Bundle::default() };
+                    let (bundle, by) = self.of_same_site(&zone)?.map_or_else(|| (default(), "init"), |bundle| (bundle, SITE));
+                    self.put_in_force(&zone, &bundle, by, None).await?;
                     bundle
                 }
             };
             let written = top.clone();
             reader::bounded(move || {
                 write_new(&written, CONFIG_FILE, &bundle.config)?;
-                write_new(&written, POLICY_FILE, &bundle.policy)
+                write_new(&written, POLICY_FILE, &bundle.policy)?;
+                bundle.rules.iter().try_for_each(|(name, text)| write_new(&written, &format!("{RULES_FOLDER}/{name}"), text))
             })
             .await??;
             created = vec![CONFIG_FILE.to_owned(), POLICY_FILE.to_owned()];
+        } else if zone.policy.is_none()
+            && let Some(trusted) = self.of_same_site(&zone)?
+            && read_bundle(&top).await?.0 == trusted
+        {
+            // The operator has seen exactly this, in another work tree of the same repository.
+            self.put_in_force(&zone, &trusted, SITE, None).await?;
         }
         let mut proposal = self.policies.proposal(&top).await?;
         proposal.created = created;
@@ -252,42 +297,24 @@ impl Gate {
         self.policies.proposal(&top).await
     }
 
-    async fn open_zone(&self, top: &Path) -> Result<Zone, Stop> {
-        let path = top.to_string_lossy().into_owned();
-        let branch = repository::branch(top, &self.policies.home).await;
-        let user = self.user.clone();
-        let pending = self.ledger.commit(|world, _| {
-            if let Some(zone) = world.zone_at(&path) {
-                return (Vec::new(), zone.id);
-            }
-            let zone = world.next_zone();
-            let pid = world.next_pid();
-            let opened = ZoneOpened { pid: Pid::KERNEL, task: None, zone, path: path.clone(), branch };
-            let spawned = ProcSpawned {
-                pid,
-                task: None,
-                parent: Some(Pid::KERNEL),
-                name: "foreman.1".into(),
-                role: "foreman".into(),
-                zone: Some(zone),
-                user,
-            };
-            (vec![opened.into(), spawned.into()], zone)
-        })?;
-        pending.durable().await?;
-        self.policies.zone(top)
+    /// Refuses files that no phrase could put in force.
+    pub(crate) async fn check_bundle(&self, bundle: &Bundle) -> Result<(), Stop> {
+        self.policies.narrowed(&parse_whole(bundle)?.config)?;
+        match self.policies.check_extensions(&bundle.rules).await?.first() {
+            Some(flaw) => Err(Refusal::new(Code::BadInput, format!("{RULES_FOLDER}/{flaw}"))
+                .hint("mend the rule")
+                .remedy(world::Remedy::TrustProject)
+                .into()),
+            None => Ok(()),
+        }
     }
 
     /// The one way for a policy to get in force, whoever asks.
     async fn put_in_force(&self, zone: &Zone, bundle: &Bundle, by: &str, phrase: Option<&str>) -> Result<(), Stop> {
-        let (_, config, _) = parse(bundle)?;
-        self.may_break(zone, bundle, phrase).await?;
-        self.policies.narrowed(&config)?;
-        if let Some(flaw) = self.policies.check_extensions(&bundle.rules).await?.first() {
-            return Err(Refusal::new(Code::BadInput, format!("{RULES_FOLDER}/{flaw}"))
-                .hint("mend the rule")
-                .remedy(world::Remedy::TrustProject)
-                .into());
+        self.check_bundle(bundle).await?;
+        // What holds in another work tree of the repository has been confirmed there.
+        if by != SITE {
+            self.may_break(zone, bundle, phrase).await?;
         }
         let bytes = serde_json::to_vec(bundle).map_err(|error| Fault::new(FaultKind::Bug, "cannot write a bundle", error))?;
         let blob = self.ledger.keep(&bytes)?;
@@ -304,67 +331,23 @@ impl Gate {
     }
 }
 
-/// The process that does a zone's work.
-pub fn zone_process(world: &world::World, zone: ZoneId) -> Option<&world::Process> {
-    world.processes.values().find(|process| process.zone == Some(zone) && process.state.alive())
+/// A project's policy below the operator's own, if there is one.
+fn below(policy: Policy, above: Option<Arc<Policy>>) -> Policy {
+    match above {
+        Some(above) => policy.under(above),
+        None => policy,
+    }
 }
 
-fn parse(bundle: &Bundle) -> Result<(Policy, Config, Sanitizer), Refusal> {
+/// Reads a bundle as it stands, without what is above it.
+pub(crate) fn parse_whole(bundle: &Bundle) -> Result<Parsed, Refusal> {
     let bad = |what: String| Refusal::new(Code::BadInput, what).hint("mend the file").remedy(world::Remedy::TrustProject);
     let (policy, _warnings) = Policy::parse(&bundle.policy, POLICY_FILE).map_err(|error| bad(error.to_string()))?;
     let config = Config::parse(&bundle.config).map_err(|error| bad(format!("{CONFIG_FILE}: {error}")))?;
     let patterns = config.redact.iter().map(|(name, pattern)| (name.as_str(), pattern.as_str()));
     let sanitizer = Sanitizer::new(patterns).map_err(|error| bad(format!("{CONFIG_FILE}: redact: {error}")))?;
-    Ok((policy, config, sanitizer))
-}
-
-/// The files of a tree as they are, and their hash.
-pub async fn read_bundle(top: &Path) -> Result<(Bundle, String), Stop> {
-    let path = top.to_owned();
-    let bundle = reader::bounded(move || {
-        let project = Folder::open(&path).map_err(|why| unread(".", why))?;
-        let (config, policy) = (read_file(&project, CONFIG_FILE)?, read_file(&project, POLICY_FILE)?);
-        Ok::<_, Refusal>(Bundle { config, policy, rules: read_rules(&project)? })
-    })
-    .await??;
-    let bytes = serde_json::to_vec(&bundle).map_err(|error| Fault::new(FaultKind::Bug, "cannot write a bundle", error))?;
-    Ok((bundle, workspace::hash::sha256(&bytes)))
-}
-
-/// The extension rules in the tree, sorted by name.
-fn read_rules(project: &Folder) -> Result<Vec<(String, String)>, Refusal> {
-    let names = match project.list(RULES_FOLDER, ENTRIES_MAX) {
-        Ok(names) => names,
-        Err(Unread::Absent) => return Ok(Vec::new()),
-        Err(why) => return Err(unread(RULES_FOLDER, why)),
-    };
-    let names = names.into_iter().filter_map(|name| name.into_string().ok());
-    let mut names: Vec<String> = names.filter(|name| name.ends_with(".ts") && !name.ends_with(".d.ts")).collect();
-    if names.len() > RULES_MAX {
-        return Err(Refusal::new(Code::TooLarge, format!("{RULES_FOLDER} holds {} files; {RULES_MAX} are allowed", names.len())));
-    }
-    names.sort();
-    names.into_iter().map(|name| Ok((name.clone(), read_file(project, &format!("{RULES_FOLDER}/{name}"))?))).collect()
-}
-
-/// A proposal's text; a missing file is an empty one.
-fn read_file(project: &Folder, name: &str) -> Result<String, Refusal> {
-    let bytes = match project.read(name, FILE_BYTES_MAX) {
-        Ok(bytes) => bytes,
-        Err(Unread::Absent) => return Ok(String::new()),
-        Err(why) => return Err(unread(name, why)),
-    };
-    String::from_utf8(bytes).map_err(|error| {
-        let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
-        let column = before.iter().rev().take_while(|byte| **byte != b'\n').count() + 1;
-        Refusal::new(Code::BadInput, format!("{name}:{line}:{column}: this is not UTF-8")).hint("save the file as UTF-8")
-    })
-}
-
-fn unread(name: &str, why: Unread) -> Refusal {
-    let reason = format!("`{name}` is not an ordinary file of at most {} KiB: {why}", FILE_BYTES_MAX / 1024);
-    Refusal::new(Code::BadInput, reason).hint("replace it").remedy(world::Remedy::TrustProject)
+    let roles = Roles::parse(&bundle.roles).map_err(bad)?;
+    Ok(Parsed { policy, config, roles, sanitizer, bundle: bundle.clone() })
 }
 
 /// Writes a file where there is none. No link is followed: a project must not lead our writing out of it.
@@ -401,9 +384,11 @@ fn own_as(top: &Path, path: &Path) -> Result<(), Fault> {
 pub(crate) fn difference(old: &Bundle, new: &Bundle) -> String {
     let files = |bundle: &Bundle| -> std::collections::BTreeMap<String, String> {
         let rules = bundle.rules.iter().map(|(name, text)| (format!("{RULES_FOLDER}/{name}"), text.clone()));
+        let roles = bundle.roles.iter().map(|(path, text)| (format!("{ROLES_FOLDER}/{path}"), text.clone()));
         [(CONFIG_FILE.to_owned(), bundle.config.clone()), (POLICY_FILE.to_owned(), bundle.policy.clone())]
             .into_iter()
             .chain(rules)
+            .chain(roles)
             .collect()
     };
     let (old, new) = (files(old), files(new));

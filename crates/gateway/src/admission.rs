@@ -107,10 +107,12 @@ pub struct Denial {
     /// What happened, why, and the remedy.
     pub message: String,
     pub retry_after: Option<Duration>,
+    /// The provider's host took no connection.
+    pub is_unreachable: bool,
 }
 
 impl Denial {
     pub fn new(kind: DenialKind, message: impl Into<String>) -> Denial {
-        Denial { kind, message: message.into(), retry_after: None }
+        Denial { kind, message: message.into(), retry_after: None, is_unreachable: false }
     }
 }

@@ -48,6 +48,14 @@ pub(crate) struct UpstreamAttempt<'a> {
     pub has_fallback: bool,
 }
 
+/// Who gave an answer, for whoever asks from inside this process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AskedProvider {
+    pub name: String,
+    /// Where its key is, in words.
+    pub key_place: Option<String>,
+}
+
 pub(crate) enum AttemptOutcome {
     Answered(Response<Tee>),
     /// It never began to answer; the next may be asked.
@@ -115,7 +123,7 @@ impl UpstreamAttempt<'_> {
             }
             None => "leave it out".to_owned(),
         };
-        let reason = format!("`{}` would run {all} for `{model}` by itself, out of sight and reach of any room", provider.name);
+        let reason = format!("`{}` would run {all} for `{model}` by itself, out of sight and reach of any sandbox", provider.name);
         let list = names.join(", ");
         let hint = format!(
             "{instead}; the operator can allow it by `runs: [{list}]` under `providers.{}` in $SKEP_HOME/config.yml",
@@ -126,7 +134,7 @@ impl UpstreamAttempt<'_> {
 
     async fn ask_http(&self, mut flight: InFlight, path: &str, body: Bytes) -> Result<AttemptOutcome, Denial> {
         let provider = &self.target.provider;
-        let deadline = Instant::now() + self.gateway.hold;
+        let deadline = Instant::now() + self.gateway.hold();
         for _ in 0..TRIES_MAX {
             let left = deadline.saturating_duration_since(Instant::now());
             let left = if self.has_fallback { left.min(IN_LINE) } else { left };
@@ -152,10 +160,12 @@ impl UpstreamAttempt<'_> {
                 Err(Unanswered { why, unseen }) => {
                     flight.outcome.sent = !unseen;
                     let kind = if unseen { DenialKind::Overloaded } else { DenialKind::Upstream };
-                    let denial = Denial::new(kind, format!("`{}`: {why}", provider.name));
                     if unseen {
-                        return self.overloaded(flight, denial).await;
+                        let at = provider.address().map(|(host, port)| format!(" at {host}:{port}")).unwrap_or_default();
+                        let message = format!("`{}` cannot be reached{at}: {why}", provider.name);
+                        return self.overloaded(flight, Denial { is_unreachable: true, ..Denial::new(kind, message) }).await;
                     }
+                    let denial = Denial::new(kind, format!("`{}`: {why}", provider.name));
                     return self.fail(flight, denial).await;
                 }
             };
@@ -168,7 +178,7 @@ impl UpstreamAttempt<'_> {
             }
             if response.status().is_redirection() {
                 let message =
-                    format!("`{}` sends requests elsewhere ({status}), and its key goes nowhere else; mend its `url`", provider.name);
+                    format!("`{}` redirects requests ({status}), and its key is sent to no other host; correct its `url`", provider.name);
                 return self.fail(flight, Denial::new(DenialKind::Misconfigured, message)).await;
             }
             // Asked for uncompressed. What cannot be looked through could carry the key that it was asked with.
@@ -322,6 +332,9 @@ impl UpstreamAttempt<'_> {
         let mut passed = Response::new(Tee::passing(passing, self.target.provider.idle));
         *passed.status_mut() = head.status;
         *passed.headers_mut() = header::to_client(&head.headers);
+        let provider = &self.target.provider;
+        // Never leaves this process.
+        passed.extensions_mut().insert(AskedProvider { name: provider.name.clone(), key_place: provider.key_place() });
         Ok(AttemptOutcome::Answered(passed))
     }
 

@@ -18,6 +18,7 @@ use dialect::{DenialKind, Dialect, Endpoint, ParsedRequest, PlainResponse, unsup
 use hyper::body::{Body, Bytes};
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::{Request, Response, StatusCode};
+use parking_lot::RwLock;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use world::Tier;
@@ -43,11 +44,17 @@ pub struct Session {
 /// Called with each credential before it is used, so that redaction knows it.
 pub type SecretObserver = Arc<dyn Fn(&Secret) + Send + Sync>;
 
+/// What the operator's settings say: where names lead, and how long a request may wait.
+struct InForce {
+    settings: ModelSettings,
+    routes: Routes,
+    hold: Duration,
+}
+
 /// The only way to a model. Shared by all processes.
 pub struct Gateway {
-    routes: Routes,
+    in_force: RwLock<Arc<InForce>>,
     pub(crate) upstream: Upstream,
-    pub(crate) hold: Duration,
     stall: Duration,
     memory: MemoryQuota,
     pub(crate) redact: Redact,
@@ -57,17 +64,24 @@ pub struct Gateway {
 impl Gateway {
     /// `hold` is how long a request may wait before it is told to come again.
     pub fn new(settings: &ModelSettings, upstream: Upstream, hold: Option<Duration>) -> Result<Gateway, BadSettings> {
-        let mut routes = Routes { names: settings.models.clone(), ..Routes::default() };
-        for (name, provider) in &settings.providers {
-            let mut provider = Provider::new(name, provider)?;
-            if let Some(other) = routes.providers.values().find(|other| other.shares_key(&provider)) {
-                provider.share_limits(other);
-            }
-            routes.providers.insert(name.clone(), Arc::new(provider));
-        }
-        routes.check().map_err(|(name, none)| BadSettings { place: format!("models.{name}"), why: none.what, fix: Some(none.fix) })?;
-        let (hold, redact, observe_secret) = (hold.unwrap_or(HOLD), Arc::new(str::to_owned), Arc::new(|_: &Secret| {}));
-        Ok(Gateway { routes, upstream, hold, stall: STALL, memory: MemoryQuota::new(REQUESTS_BYTES_MAX), redact, observe_secret })
+        let in_force = InForce { settings: settings.clone(), routes: routes(settings, None)?, hold: hold.unwrap_or(HOLD) };
+        let (redact, observe_secret) = (Arc::new(str::to_owned), Arc::new(|_: &Secret| {}));
+        let in_force = RwLock::new(Arc::new(in_force));
+        Ok(Gateway { in_force, upstream, stall: STALL, memory: MemoryQuota::new(REQUESTS_BYTES_MAX), redact, observe_secret })
+    }
+
+    /// Takes other settings, from the next request on; those on their way end as they began. A provider whose settings are the same keeps its
+    /// limits and its key. Settings that cannot be used change nothing.
+    pub fn replace(&self, settings: &ModelSettings, hold: Option<Duration>) -> Result<(), BadSettings> {
+        let now = self.in_force.read().clone();
+        let routes = routes(settings, Some(&now))?;
+        routes.providers.values().flat_map(|provider| provider.at_hand()).for_each(|secret| (self.observe_secret)(&secret));
+        *self.in_force.write() = Arc::new(InForce { settings: settings.clone(), routes, hold: hold.unwrap_or(HOLD) });
+        Ok(())
+    }
+
+    fn in_force(&self) -> Arc<InForce> {
+        self.in_force.read().clone()
     }
 
     /// Hangs up on clients that take nothing of their answers for this long.
@@ -91,22 +105,38 @@ impl Gateway {
 
     /// Calls the observer with each credential before it is used, and now with those that are at hand.
     pub fn with_secret_observer(self, observe_secret: SecretObserver) -> Gateway {
-        self.routes.providers.values().flat_map(|provider| provider.at_hand()).for_each(|secret| observe_secret(&secret));
+        self.in_force().routes.providers.values().flat_map(|provider| provider.at_hand()).for_each(|secret| observe_secret(&secret));
         Gateway { observe_secret, ..self }
     }
 
-    pub fn providers(&self) -> impl Iterator<Item = &Provider> {
-        self.routes.providers.values().map(Arc::as_ref)
+    pub fn providers(&self) -> impl Iterator<Item = Arc<Provider>> + use<> {
+        self.in_force().routes.providers.values().cloned().collect::<Vec<_>>().into_iter()
+    }
+
+    /// The names of the operator's own: tiers and aliases.
+    pub fn names(&self) -> ModelNames {
+        self.in_force().routes.names.clone()
     }
 
     /// How long a request may wait.
     pub fn hold(&self) -> Duration {
-        self.hold
+        self.in_force.read().hold
     }
 
     /// Where a name leads, for whoever looks.
-    pub fn find(&self, own: &ModelNames, model: &str, dialect: Dialect) -> Result<Vec<RouteTarget>, crate::route::NoRoute> {
-        self.routes.find(own, model, dialect)
+    pub fn find(
+        &self,
+        own: &ModelNames,
+        model: &str,
+        dialect: Dialect,
+        client: Option<VendorClient>,
+    ) -> Result<Vec<RouteTarget>, crate::route::NoRoute> {
+        self.in_force().routes.find(own, model, dialect, client)
+    }
+
+    /// Refuses a name that a person gave, and that names a provider that there is not.
+    pub fn check_name(&self, own: &ModelNames, model: &str) -> Result<(), crate::route::NoRoute> {
+        self.in_force().routes.check_name(own, model)
     }
 
     /// Answers one request. What a client did wrong and what a provider failed at are answers too.
@@ -153,7 +183,8 @@ impl Gateway {
         let body = read_body::read(&head.headers, body).await?;
         let names = session.admission.names();
         if endpoint == Endpoint::Models {
-            return Ok(reply(dialect.render_models(&self.known(&names))));
+            let known = self.known(&names);
+            return Ok(reply(dialect.render_models(&known.iter().map(String::as_str).collect::<Vec<_>>())));
         }
         let parsed = dialect.parse_request(path, &body).map_err(|error| Denial::new(DenialKind::BadRequest, error.to_string()))?;
         let targets = self.targets(session, &names, &parsed)?;
@@ -181,13 +212,13 @@ impl Gateway {
     }
 
     /// Names that a client may ask for; a provider's own models are not listed here.
-    fn known<'a>(&'a self, own: &'a ModelNames) -> Vec<&'a str> {
-        let names: std::collections::BTreeSet<&str> = own.keys().chain(self.routes.names.keys()).map(String::as_str).collect();
+    fn known(&self, own: &ModelNames) -> Vec<String> {
+        let names: std::collections::BTreeSet<String> = own.keys().cloned().chain(self.in_force().routes.names.keys().cloned()).collect();
         names.into_iter().collect()
     }
 
     fn targets(&self, session: &Session, names: &ModelNames, parsed: &ParsedRequest) -> Result<Vec<RouteTarget>, Denial> {
-        let found = self.routes.find(names, &parsed.model, parsed.dialect);
+        let found = self.in_force().routes.find(names, &parsed.model, parsed.dialect, session.client);
         if let Some(provider) = session.admission.replay() {
             // As it was when it was recorded, for rules that ask for model and tier; the provider need not be set up any more.
             let (model, tier) = match found.ok().and_then(|found| found.into_iter().next()) {
@@ -222,13 +253,44 @@ impl Gateway {
     }
 }
 
+/// Where names lead by these settings. Of the ones `before`, providers that are set up in the same way go on as they are.
+fn routes(settings: &ModelSettings, before: Option<&InForce>) -> Result<Routes, BadSettings> {
+    let mut routes = Routes { names: settings.models.clone(), ..Routes::default() };
+    let same = |before: &&InForce, name: &String, wanted| before.settings.providers.get(name) == Some(wanted);
+    for (name, wanted) in &settings.providers {
+        let kept = before.filter(|before| same(before, name, wanted)).and_then(|before| before.routes.providers.get(name));
+        routes.providers.extend(kept.map(|kept| (name.clone(), kept.clone())));
+    }
+    for (name, wanted) in &settings.providers {
+        if routes.providers.contains_key(name) {
+            continue;
+        }
+        let mut provider = Provider::new(name, wanted)?;
+        if let Some(other) = routes.providers.values().find(|other| other.shares_key(&provider)) {
+            provider.share_limits(other);
+        }
+        routes.providers.insert(name.clone(), Arc::new(provider));
+    }
+    routes.check().map_err(|(name, none)| BadSettings { place: format!("models.{name}"), why: none.what, fix: Some(none.fix) })?;
+    Ok(routes)
+}
+
 /// A refusal as the provider's own client expects it.
 fn refuse(dialect: Dialect, denial: Denial) -> Response<Tee> {
     let mut response = reply(dialect.render_error(dialect.error_status(denial.kind), denial.kind, &denial.message));
     if let Some(wait) = denial.retry_after {
         response.headers_mut().insert(HeaderName::from_static("retry-after"), HeaderValue::from(wait.as_secs().max(1)));
     }
+    // Never leaves this process: no header says so.
+    response.extensions_mut().insert(OwnRefusal { is_unreachable: denial.is_unreachable });
     response
+}
+
+/// Marks an answer that no provider gave, for whoever asks from inside this process.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OwnRefusal {
+    /// The provider's host took no connection.
+    pub is_unreachable: bool,
 }
 
 fn reply(reply: PlainResponse) -> Response<Tee> {

@@ -1,6 +1,7 @@
 //! Requests from inside the kernel's own process: the same way as any other, without a socket.
 
-use crate::gateway::{Gateway, Session};
+use crate::attempt::AskedProvider;
+use crate::gateway::{Gateway, OwnRefusal, Session};
 use crate::tee::Tee;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
@@ -17,6 +18,12 @@ pub struct InProcessResponse {
     pub retry_after: Option<Duration>,
     /// Whoever answered said that asking again is of no use.
     pub settled: bool,
+    /// The gateway refused it; no model was asked, or none could be.
+    pub is_own: bool,
+    /// The provider's host took no connection.
+    pub is_unreachable: bool,
+    /// Who gave the answer, where a provider did.
+    pub asked: Option<AskedProvider>,
     body: Tee,
 }
 
@@ -39,7 +46,11 @@ impl Gateway {
         let (head, body) = self.answer(session, request).await.into_parts();
         let seconds = head.headers.get(RETRY_AFTER).and_then(|wait| wait.to_str().ok()?.parse().ok());
         let settled = head.headers.get("x-should-retry").is_some_and(|again| again == "false");
-        Ok(InProcessResponse { status: head.status.as_u16(), retry_after: seconds.map(Duration::from_secs), settled, body })
+        let own = head.extensions.get::<OwnRefusal>();
+        let (is_own, is_unreachable) = (own.is_some(), own.is_some_and(|own| own.is_unreachable));
+        let asked = head.extensions.get::<AskedProvider>().cloned();
+        let (status, retry_after) = (head.status.as_u16(), seconds.map(Duration::from_secs));
+        Ok(InProcessResponse { status, retry_after, settled, is_own, is_unreachable, asked, body })
     }
 }
 

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod admission;
+mod aside;
 mod attempt;
 pub mod cassette;
 mod gateway;
@@ -26,6 +27,7 @@ mod tee;
 mod upstream;
 
 pub use admission::{Admission, Admitted, BoxedFuture, Denial, ExchangeOutcome, GatewayRefusal, ModelRequest, Settlement};
+pub use attempt::AskedProvider;
 pub use dialect::{
     DenialKind, Dialect, Endpoint, IMAGE_TOKENS, KeyHeader, Meter, Metered, Pace, ParsedRequest, PlainResponse, RenderedAnswer,
     RequestError, ServiceMode, TimedChunk, TokenUsage, UsageSource,
@@ -34,7 +36,7 @@ pub use gateway::{Gateway, SecretObserver, Session};
 pub use hyper::body::Bytes;
 pub use in_process::{InProcessResponse, NoResponse};
 pub use limiter::{Busy, Limiter, Slot, SlotRequest};
-pub use provider::{BadSettings, Provider};
+pub use provider::{BadSettings, KeyState, Provider};
 pub use read_body::REQUEST_BYTES_MAX;
 pub use route::{NoRoute, RouteTarget, Routes};
 pub use secret::{NoKey, Secret};

@@ -29,7 +29,7 @@ struct State {
     started: VecDeque<Instant>,
     /// The provider told us to leave this model alone until then.
     closed: BTreeMap<String, Instant>,
-    waiting: BTreeMap<u64, VecDeque<Ticket>>,
+    waiting: BTreeMap<u64, VecDeque<Waiter>>,
     /// Who was served last.
     turn: u64,
     /// A timer is set for this moment.
@@ -37,7 +37,7 @@ struct State {
 }
 
 #[derive(Debug)]
-struct Ticket {
+struct Waiter {
     model: String,
     /// Has somewhere else to go, so does not wait for the provider to open again.
     has_fallback: bool,
@@ -111,7 +111,7 @@ impl Limiter {
             {
                 return Err(Busy { retry_after: Some(left) });
             }
-            state.waiting.entry(pid).or_default().push_back(Ticket { model: model.to_owned(), has_fallback, give });
+            state.waiting.entry(pid).or_default().push_back(Waiter { model: model.to_owned(), has_fallback, give });
         }
         self.serve();
         match tokio::time::timeout(wait, &mut place).await {
@@ -215,7 +215,7 @@ impl State {
         }
         self.closed.retain(|_, until| *until > now);
         let closed = &self.closed;
-        let ready = |line: &VecDeque<Ticket>| line.iter().position(|ticket| !closed.contains_key(&ticket.model));
+        let ready = |line: &VecDeque<Waiter>| line.iter().position(|ticket| !closed.contains_key(&ticket.model));
         // The fewest on their way first; among equals whoever comes next after the last.
         let order = |pid: u64| (self.open.get(&pid).copied().unwrap_or(0), pid <= self.turn, pid);
         let first = self.waiting.iter().filter_map(|(pid, line)| Some((order(*pid), *pid, ready(line)?))).min();

@@ -3,6 +3,7 @@
 //! The file is the client's own; we read it, and write it back only after a refresh, because a refresh token is good for one use.
 //! **Invariant.** A token goes into requests of that vendor's client alone; [`crate::Provider::only_for`] says whose that is.
 
+use crate::aside::aside;
 use crate::secret::{NoKey, Secret, private_file};
 use crate::settings::{LoginSettings, VendorClient};
 use crate::upstream::Upstream;
@@ -63,6 +64,15 @@ impl Login {
         ["access", "refresh"].iter().filter_map(|role| self.part(&document, role).as_str().map(Secret::new)).collect()
     }
 
+    /// Why it surely cannot be used, as far as its file shows.
+    pub fn missing(&self) -> Option<NoKey> {
+        match self.read() {
+            Ok(document) if self.part(&document, "access").is_string() => None,
+            Ok(_) => Some(self.none("it holds no access token")),
+            Err(none) => Some(none),
+        }
+    }
+
     /// A token that is good for a while.
     pub async fn token(&self, http: &Upstream) -> Result<Secret, NoKey> {
         let _one = self.account.lock().await;
@@ -95,7 +105,7 @@ impl Login {
     }
 
     fn read(&self) -> Result<Value, NoKey> {
-        let text = private_file(&self.file).map_err(|error| self.none(&error.what))?;
+        let text = aside(|| private_file(&self.file)).map_err(|error| self.none(&error.what))?;
         serde_json::from_str(&text).map_err(|error| self.none(&format!("it is not JSON: {error}")))
     }
 
@@ -145,13 +155,13 @@ impl Login {
                 document["last_refresh"] = jiff::Timestamp::now().to_string().into();
             }
         }
-        write_private(&self.file, document).map_err(|error| self.none(&format!("the renewed token cannot be kept: {error}")))
+        aside(|| write_private(&self.file, document)).map_err(|error| self.none(&format!("the renewed token cannot be kept: {error}")))
     }
 
     fn none(&self, why: &str) -> NoKey {
         let (name, fix) = match self.client {
-            VendorClient::Claude => ("claude", "run `claude` outside any room and log in with /login"),
-            VendorClient::Codex => ("codex", "run `codex login` outside any room"),
+            VendorClient::Claude => ("claude", "run `claude` outside any sandbox and log in with /login"),
+            VendorClient::Codex => ("codex", "run `codex login` outside any sandbox"),
         };
         NoKey { what: format!("the login of {name} cannot be used: {why}"), fix: fix.into() }
     }

@@ -2,7 +2,8 @@
 //!
 //! Each byte of it becomes `*`, so nothing changes its length. It is found plain, escaped, as base64 and as hex (`needle.rs`), and in
 //! parts that come in many events (`split.rs`). Nothing is held back but a beginning of the credential at the very end of a piece, until
-//! the next piece tells. What is compressed cannot be looked through, and `attempt.rs` does not pass it on.
+//! the next piece tells. What is compressed cannot be looked through: `attempt.rs` does not pass it on where a header says so, and what
+//! says nothing is masked as a whole.
 
 mod needle;
 mod split;
@@ -10,7 +11,8 @@ mod split;
 use crate::secret::Secret;
 use hyper::Response;
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
-use hyper::header::HeaderValue;
+use hyper::ext::ReasonPhrase;
+use hyper::header::{HeaderName, HeaderValue};
 use needle::{Match, Needle};
 use split::Split;
 use std::pin::Pin;
@@ -32,17 +34,29 @@ struct Mask {
     split: Split,
     /// The end of the last piece, where it is a beginning of the secret.
     held: Vec<u8>,
+    /// Once something came: whether it is compressed, though no header said so.
+    is_packed: Option<bool>,
 }
+
+/// How compressed data begins, where that can be told: gzip and zstd.
+const PACKED: [&[u8]; 2] = [&[0x1f], &[0x28, 0xb5, 0x2f, 0xfd]];
 
 /// The provider's answer to a request with this credential. Headers that hold it do not pass.
 pub(crate) fn masked<B>(response: Response<B>, secret: Option<&Secret>) -> Response<Masked<B>> {
     let secret = secret.map(|secret| secret.reveal().as_bytes()).filter(|secret| secret.len() >= SECRET_BYTES_MIN).unwrap_or_default();
     let (mut head, body) = response.into_parts();
-    let quotes = |value: &HeaderValue| !secret.is_empty() && value.as_bytes().windows(secret.len()).any(|part| part == secret);
-    if head.headers.values().any(quotes) {
-        head.headers = head.headers.iter().filter(|(_, value)| !quotes(value)).map(|(name, value)| (name.clone(), value.clone())).collect();
+    let mask = Box::new(Mask::new(secret));
+    // A name comes in small letters, however it was sent.
+    let small = secret.to_ascii_lowercase();
+    let is_name = |name: &HeaderName| !small.is_empty() && name.as_str().as_bytes().windows(small.len()).any(|part| part == small);
+    let holds = |(name, value): (&HeaderName, &HeaderValue)| is_name(name) || mask.finds(value);
+    if head.headers.iter().any(holds) {
+        let kept = head.headers.iter().filter(|header| !holds(*header));
+        head.headers = kept.map(|(name, value)| (name.clone(), value.clone())).collect();
     }
-    Response::from_parts(head, Masked { body, mask: Box::new(Mask::new(secret)) })
+    // The server's own words beside the status code.
+    head.extensions.remove::<ReasonPhrase>();
+    Response::from_parts(head, Masked { body, mask })
 }
 
 impl Mask {
@@ -51,13 +65,27 @@ impl Mask {
         let needles = if secret.is_empty() { Vec::new() } else { Needle::all(secret) };
         let mut firsts = [false; 256];
         needles.iter().flat_map(Needle::firsts).for_each(|first| firsts[usize::from(first)] = true);
-        Mask { needles, firsts, split: Split::new(secret), held: Vec::new() }
+        Mask { needles, firsts, split: Split::new(secret), held: Vec::new(), is_packed: None }
+    }
+
+    /// Whether a header holds it.
+    fn finds(&self, value: &HeaderValue) -> bool {
+        let text = value.as_bytes();
+        (0..text.len()).any(|at| {
+            self.firsts[usize::from(text[at])] && self.needles.iter().any(|needle| matches!(needle.at(&text[at..]), Match::Whole(_)))
+        })
     }
 
     /// What can be passed on now.
     fn pass(&mut self, piece: Bytes) -> Bytes {
         if self.needles.is_empty() {
             return piece;
+        }
+        if self.is_packed.is_none() && !piece.is_empty() {
+            self.is_packed = Some(PACKED.iter().any(|beginning| piece.starts_with(beginning)));
+        }
+        if self.is_packed == Some(true) {
+            return vec![b'*'; piece.len()].into();
         }
         let mut text = std::mem::take(&mut self.held);
         text.extend_from_slice(&piece);
@@ -149,6 +177,11 @@ mod tests {
             spelled(|byte| format!("&#{byte};")),
             spelled(|byte| format!("&#x{byte:x};")),
             spelled(|byte| format!("{byte:02x}")),
+            spelled(|byte| format!("\\u{{{byte:x}}}")),
+            spelled(|byte| format!("\\\\u{byte:04x}")),
+            spelled(|byte| format!("\\\\\\\\u{byte:04X}")),
+            spelled(|byte| format!("%25{byte:02x}")),
+            spelled(|byte| format!("%2525{byte:02X}")),
             spelled(|byte| if byte == b'a' { "\\u0061".into() } else { char::from(byte).to_string() }),
         ];
         for form in forms {
@@ -163,7 +196,29 @@ mod tests {
             let text = base64::engine::general_purpose::STANDARD.encode(format!("{before}{SECRET} and more"));
             let clean = String::from_utf8(passed(&[text.as_bytes()], SECRET)).unwrap();
             assert!(clean.contains("********************"), "{clean}");
+            for broken in
+                [text.as_bytes().chunks(9).map(String::from_utf8_lossy).collect::<Vec<_>>().join("\\n"), text.replace('c', "\\u0063")]
+            {
+                let clean = String::from_utf8(passed(&[broken.as_bytes()], SECRET)).unwrap();
+                assert!(clean.contains("********************"), "{broken}: {clean}");
+                let bytes: Vec<&[u8]> = broken.as_bytes().chunks(1).collect();
+                assert_eq!(String::from_utf8(passed(&bytes, SECRET)).unwrap(), clean);
+            }
         }
+        // The controls: what is only like it, in the same spellings.
+        for other in ["it is sk\\\\u002daabaab and no more", "%2573%256b", "c2stYWFi\\nYWFi", "\\\\\\\\", "100%25 of %252"] {
+            for cut in 0..=other.len() {
+                let (one, two) = other.as_bytes().split_at(cut);
+                assert_eq!(String::from_utf8_lossy(&passed(&[one, two], SECRET)), other, "cut at {cut}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_compressed_without_saying_so_is_masked_as_a_whole() {
+        assert_eq!(passed(&[b"\x1f\x8b\x08\0sk", b"-aab"], SECRET), b"**********");
+        assert_eq!(passed(&[b"", b"\x28\xb5\x2f\xfdabc"], SECRET), b"*******");
+        assert_eq!(passed(&[b"(\xc2\xb5 is no secret)", b"\x1f"], SECRET), b"(\xc2\xb5 is no secret)\x1f", "the control");
     }
 
     #[test]
@@ -194,9 +249,14 @@ mod tests {
         let mut response = Response::new(());
         response.headers_mut().insert("x-request-id", HeaderValue::from_static("r-1"));
         response.headers_mut().insert("anthropic-echo", HeaderValue::from_static("Bearer sk-aabaabaabaabaac"));
+        response.headers_mut().insert("location", HeaderValue::from_static("https://x/?k=sk%2Daabaabaabaabaac"));
+        response.headers_mut().insert("x-sk-aabaabaabaabaac", HeaderValue::from_static("1"));
+        response.headers_mut().insert("x-basic", HeaderValue::from_static("OnNrLWFhYmFhYmFhYmFhYmFhYw=="));
         assert_eq!(masked(response.clone(), None).headers(), response.headers());
+        response.extensions_mut().insert(ReasonPhrase::from_static(b"no sk-aabaabaabaabaac"));
         let clean = masked(response, Some(&Secret::new(SECRET)));
         assert_eq!(clean.headers().keys().collect::<Vec<_>>(), ["x-request-id"]);
+        assert!(clean.extensions().get::<ReasonPhrase>().is_none(), "the words beside the status");
     }
 
     proptest! {

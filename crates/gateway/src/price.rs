@@ -169,6 +169,11 @@ impl Prices {
         }
     }
 
+    /// Does a table name this model of that provider?
+    pub fn names(&self, provider: &str, model: &str) -> bool {
+        self.providers.get(provider).is_some_and(|known| known.models.contains_key(model) || known.models.contains_key(undated(model)))
+    }
+
     /// The price of a model, where a table has it.
     pub fn price(&self, provider: &str, model: &str) -> Option<Price> {
         let known = self.providers.get(provider)?;
@@ -192,6 +197,17 @@ impl Price {
         // INVARIANT: a product of two 64-bit numbers fits in 128 bits.
         let tokens = each.iter().map(|(count, price)| u128::from(*count) * u128::from(*price)).fold(0, u128::saturating_add);
         self.sum(tokens, usage.mode, usage.searches)
+    }
+
+    /// The same for its input, its output and the cache alone; searches are in none of them.
+    pub fn micros_by_part(&self, usage: &TokenUsage) -> [u64; 3] {
+        let rate = self.rate_for(usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write));
+        let hour = usage.cache_write_1h.min(usage.cache_write);
+        let times = |count: u64, price: Pico| u128::from(count) * u128::from(price);
+        let cache = times(usage.cache_read, rate.cache_read)
+            .saturating_add(times(usage.cache_write - hour, rate.cache_write))
+            .saturating_add(times(hour, rate.cache_write_1h));
+        [times(usage.input, rate.input), times(usage.output, rate.output), cache].map(|tokens| self.sum(tokens, usage.mode, 0))
     }
 
     /// The most that a request can cost: all its input at the dearest kind, all its output, served as it wants and searching as often

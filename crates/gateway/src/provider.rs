@@ -1,5 +1,6 @@
 //! One upstream: where it is, what it speaks, how it is told who pays, and how much it can take.
 
+use crate::aside::aside;
 use crate::cassette::CassetteUpstream;
 use crate::limiter::Limiter;
 use crate::login::Login;
@@ -64,6 +65,10 @@ pub(crate) struct ScriptFile {
 
 impl ScriptFile {
     pub fn script(&self) -> Result<Arc<ModelScript>, String> {
+        aside(|| self.read_if_changed())
+    }
+
+    fn read_if_changed(&self) -> Result<Arc<ModelScript>, String> {
         let wrong = |error: &dyn std::fmt::Display| format!("the script `{}` cannot be played: {error}", self.file.display());
         let changed = std::fs::metadata(&self.file).and_then(|meta| meta.modified()).map_err(|error| wrong(&error))?;
         let mut read = self.read.lock();
@@ -85,6 +90,63 @@ impl Provider {
         match &self.transport {
             Transport::Script(file) => file.script().map(drop),
             Transport::Http(_) | Transport::Cassette(_) => Ok(()),
+        }
+    }
+}
+
+impl Provider {
+    /// Does its `models` name this one? `None` where it has no such list, and nobody knows.
+    pub fn lists(&self, model: &str) -> Option<bool> {
+        self.models.as_ref().map(|globs| globs.is_match(model))
+    }
+}
+
+/// Where a provider's key is, and whether it is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeyState {
+    /// It needs none.
+    Unneeded,
+    /// `in the file …`, `in the variable …`, `printed by …`.
+    Found(String),
+    Missing(NoKey),
+}
+
+impl Provider {
+    /// What `key` or `login` names, in words.
+    pub fn key_place(&self) -> Option<String> {
+        match &self.credential {
+            Credential::None => None,
+            Credential::Key(key, _) => Some(key.place()),
+            Credential::Login(login) => Some(format!("the login of {}", login.client().name())),
+        }
+    }
+
+    /// Why it surely has no key, as far as that shows without running a program.
+    pub fn missing_key(&self) -> Option<NoKey> {
+        match &self.credential {
+            Credential::Key(key, _) => key.missing(),
+            Credential::Login(login) => login.missing(),
+            Credential::None => None,
+        }
+    }
+
+    /// Looks for its key where it is kept; a keyring's program is run for it.
+    pub async fn find_key(&self) -> KeyState {
+        match (&self.credential, self.key_place()) {
+            (Credential::Key(key, _), Some(place)) => match key.read().await {
+                Ok(_) => KeyState::Found(place),
+                Err(none) => KeyState::Missing(none),
+            },
+            (Credential::Login(login), Some(place)) => login.missing().map_or(KeyState::Found(place), KeyState::Missing),
+            _ => KeyState::Unneeded,
+        }
+    }
+
+    /// Host and port that it is asked at; `None` for a script and a cassette.
+    pub fn address(&self) -> Option<(String, u16)> {
+        match &self.transport {
+            Transport::Http(url) => Some((url.host_str()?.trim_matches(['[', ']']).to_owned(), url.port_or_known_default()?)),
+            Transport::Script(_) | Transport::Cassette(_) => None,
         }
     }
 }
@@ -239,6 +301,9 @@ impl Provider {
     pub(crate) fn url(&self, path: &str) -> Option<Url> {
         let Transport::Http(base) = &self.transport else { return None };
         let (path, query) = path.split_once('?').map_or((path, None), |(path, query)| (path, Some(query)));
+        // A subscription of codex is served beside the public interface, without its version.
+        let is_codex_login = self.only_for() == Some(VendorClient::Codex);
+        let path = path.strip_prefix("/v1").filter(|rest| is_codex_login && rest.starts_with('/')).unwrap_or(path);
         let mut url = base.clone();
         let above = base.path().trim_end_matches('/');
         // `https://host/v1` and `/v1/chat/completions` share a part.

@@ -4,7 +4,7 @@
 //! another name, and in a circle to nobody.
 
 use crate::provider::Provider;
-use crate::settings::{ModelNames, Targets};
+use crate::settings::{ModelNames, Targets, VendorClient};
 use dialect::Dialect;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,8 +35,9 @@ pub struct Routes {
 }
 
 impl Routes {
-    /// Where a request for `model` in `dialect` may go. `own` are the project's names.
-    pub fn find(&self, own: &ModelNames, model: &str, dialect: Dialect) -> Result<Vec<RouteTarget>, NoRoute> {
+    /// Where a request of this vendor's client (of somebody else, without one) for `model` in `dialect` may go. `own` are the project's
+    /// names.
+    pub fn find(&self, own: &ModelNames, model: &str, dialect: Dialect, client: Option<VendorClient>) -> Result<Vec<RouteTarget>, NoRoute> {
         let mut targets = Vec::new();
         match self.named(own, model) {
             Some(_) => self.follow(own, model, &mut Vec::new(), &mut targets)?,
@@ -45,7 +46,7 @@ impl Routes {
                 let fix = format!("write `models: {{{model}: PROVIDER/MODEL}}` into $SKEP_HOME/config.yml or skep.yml; {}", self.known());
                 return Err(NoRoute { what, fix });
             }
-            None => targets.push(self.unnamed(own, model, dialect)?),
+            None => targets.push(self.unnamed(own, model, dialect, client)?),
         }
         let fits = |target: &RouteTarget| target.provider.dialects.contains(&dialect);
         let wanted = targets.len();
@@ -55,6 +56,28 @@ impl Routes {
             return Err(NoRoute { what, fix: "name a provider with that dialect under `models` in config.yml or skep.yml".into() });
         }
         Ok(targets)
+    }
+
+    /// Refuses `PROVIDER/MODEL` of a provider that there is not, where a person names a model. A client's request may bear any name, and
+    /// goes to the first provider that lists no models; who names a provider means that one.
+    pub fn check_name(&self, own: &ModelNames, model: &str) -> Result<(), NoRoute> {
+        let lists = |provider: &Arc<Provider>| provider.lists(model) == Some(true);
+        let no_route = |what: String| {
+            let names: Vec<String> = own.keys().chain(self.names.keys()).map(|name| format!("`{name}`")).collect();
+            let names = if names.is_empty() { String::new() } else { format!(", and the names {}", names.join(", ")) };
+            Err(NoRoute { what, fix: format!("name a model as PROVIDER/MODEL; {}{names}", self.known()) })
+        };
+        match model.split_once('/') {
+            _ if self.named(own, model).is_some() => Ok(()),
+            None if model.trim().is_empty() => no_route("it is empty".to_owned()),
+            None => Ok(()),
+            Some((provider, rest)) if self.providers.contains_key(provider) => match rest.trim() {
+                "" => no_route(format!("it names no model of `{provider}`")),
+                _ => Ok(()),
+            },
+            Some(_) if self.providers.values().any(lists) => Ok(()),
+            Some((provider, _)) => no_route(format!("there is no provider `{provider}`")),
+        }
     }
 
     /// Does every name of the operator's lead somewhere?
@@ -110,17 +133,22 @@ impl Routes {
         Ok(RouteTarget { provider: provider.clone(), model: model.to_owned(), tier })
     }
 
-    /// A model by its own name: `provider/model`, or the first provider that wants it; those that list models are asked first.
-    fn unnamed(&self, own: &ModelNames, model: &str, dialect: Dialect) -> Result<RouteTarget, NoRoute> {
+    /// A model by its own name: `provider/model`, or the first provider that wants it. Those that list models are asked first, and the
+    /// client's own login before a key; the login of another client comes last, where whoever asks is told so.
+    fn unnamed(&self, own: &ModelNames, model: &str, dialect: Dialect, client: Option<VendorClient>) -> Result<RouteTarget, NoRoute> {
         if let Some((provider, rest)) = model.split_once('/')
             && self.providers.contains_key(provider)
             && !rest.is_empty()
         {
             return self.target(own, model, model, None);
         }
-        let speaks = || self.providers.values().filter(|provider| provider.dialects.contains(&dialect));
-        let picky = speaks().find(|provider| provider.models.as_ref().is_some_and(|globs| globs.is_match(model)));
-        let provider = picky.or_else(|| speaks().find(|provider| provider.models.is_none())).ok_or_else(|| NoRoute {
+        let wants = |provider: &&Arc<Provider>| provider.dialects.contains(&dialect) && provider.lists(model).unwrap_or(true);
+        let order = |provider: &&Arc<Provider>| {
+            let login = provider.only_for();
+            let (is_foreign, is_own) = (login.is_some() && login != client, login.is_some() && login == client);
+            (is_foreign, provider.models.is_none(), !is_own)
+        };
+        let provider = self.providers.values().filter(wants).min_by_key(order).ok_or_else(|| NoRoute {
             what: format!("no provider speaks {} and has `{model}`", dialect.name()),
             fix: format!("add one under `providers` in $SKEP_HOME/config.yml; {}", self.known()),
         })?;
@@ -173,7 +201,10 @@ mod tests {
     /// As `provider/model tier`.
     fn found(routes: &Routes, own: &ModelNames, model: &str, dialect: Dialect) -> Result<Vec<String>, String> {
         let shown = |target: &RouteTarget| format!("{}/{} {}", target.provider.name, target.model, target.tier.as_str());
-        routes.find(own, model, dialect).map(|all| all.iter().map(shown).collect()).map_err(|none| format!("{}; {}", none.what, none.fix))
+        routes
+            .find(own, model, dialect, None)
+            .map(|all| all.iter().map(shown).collect())
+            .map_err(|none| format!("{}; {}", none.what, none.fix))
     }
 
     #[test]
@@ -225,6 +256,24 @@ mod tests {
     }
 
     #[test]
+    fn a_person_who_names_a_provider_means_that_one() {
+        let routes = routes(&[("tactical", "anthropic/sonnet"), ("team/best", "openai/gpt")]);
+        let own = names(&[("mine", "openai/gpt")]);
+        // A client's own name goes to whoever lists no models.
+        assert_eq!(found(&routes, &own, "nobody/none", Dialect::Anthropic).unwrap(), ["anthropic/nobody/none strategic"]);
+        let why = |model: &str| routes.check_name(&own, model).map_err(|none| format!("{}; {}", none.what, none.fix));
+        let rest =
+            "name a model as PROVIDER/MODEL; there are `anthropic`, `local`, `openai`, and the names `mine`, `tactical`, `team/best`";
+        assert_eq!(why("nobody/none"), Err(format!("there is no provider `nobody`; {rest}")));
+        assert_eq!(why("anthropic/"), Err(format!("it names no model of `anthropic`; {rest}")));
+        assert_eq!(why("/sonnet"), Err(format!("there is no provider ``; {rest}")));
+        assert_eq!(why(" "), Err(format!("it is empty; {rest}")));
+        for fine in ["anthropic/anything", "openai/a/b", "tactical", "mine", "team/best", "sonnet", "qwen/qwen3"] {
+            assert_eq!(why(fine), Ok(()), "{fine}");
+        }
+    }
+
+    #[test]
     fn the_operator_s_own_names_are_checked_when_they_are_read() {
         let (name, none) = routes(&[("fine", "local/m"), ("tactical", "antropic/x")]).check().unwrap_err();
         assert_eq!(
@@ -233,5 +282,29 @@ mod tests {
         );
         let (name, none) = routes(&[("operational", "[]")]).check().unwrap_err();
         assert_eq!((name.as_str(), none.what.as_str()), ("operational", "`operational` leads to nobody"));
+    }
+
+    #[test]
+    fn a_login_is_the_first_choice_of_its_client_and_the_last_of_others() {
+        let provider = |name: &str, yaml: &str| (name.to_owned(), Arc::new(Provider::new(name, &yaml::from_str(yaml).unwrap()).unwrap()));
+        let mut routes = Routes {
+            providers: BTreeMap::from([
+                provider("a-key", "{url: 'https://a.test', dialect: anthropic}"),
+                provider("b-login", "{url: 'https://b.test', dialect: anthropic, login: {client: claude, file: /none}}"),
+                provider("c-listed", "{url: 'https://c.test', dialect: anthropic, models: ['local-*']}"),
+            ]),
+            names: ModelNames::new(),
+        };
+        let who = |routes: &Routes, model: &str, client| {
+            routes.find(&ModelNames::new(), model, Dialect::Anthropic, client).unwrap()[0].provider.name.clone()
+        };
+        assert_eq!(who(&routes, "opus", Some(VendorClient::Claude)), "b-login");
+        for other in [None, Some(VendorClient::Codex)] {
+            assert_eq!(who(&routes, "opus", other), "a-key");
+        }
+        assert_eq!(who(&routes, "local-1", Some(VendorClient::Claude)), "c-listed", "who lists a model is meant");
+        // Where there is nothing else, the gateway can say whose it is.
+        routes.providers.remove("a-key");
+        assert_eq!(who(&routes, "opus", None), "b-login");
     }
 }

@@ -24,7 +24,7 @@ use std::{collections::HashMap, sync::Mutex};
 #[derive(Debug)]
 pub struct ModelScript {
     conversations: Vec<Conversation>,
-    otherwise: Option<Vec<Move>>,
+    otherwise: Option<Vec<ScriptMove>>,
     /// How often a request has been failed by an `error times=N`. The only thing that is remembered between requests.
     failed: Mutex<HashMap<[u8; 32], u32>>,
 }
@@ -48,7 +48,7 @@ struct Turn {
 struct Branch {
     when: When,
     line: usize,
-    moves: Vec<Move>,
+    moves: Vec<ScriptMove>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -60,7 +60,7 @@ enum When {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Move {
+enum ScriptMove {
     Say(String),
     Think(String),
     Call { tool: String, input: Map<String, Value>, line: usize },
@@ -120,7 +120,7 @@ impl ModelScript {
         let moves = match self.find_turn(client) {
             Some((talk, step)) => match talk.turn(step) {
                 Some(turn) => turn.choose(client)?.to_vec(),
-                None => vec![Move::Say("The script has no more answers.".to_owned())],
+                None => vec![ScriptMove::Say("The script has no more answers.".to_owned())],
             },
             None => self.answer_aside(client)?,
         };
@@ -140,13 +140,13 @@ impl ModelScript {
         started.or_else(any).filter(|(talk, _)| !client.tools.is_empty() || !talk.calls())
     }
 
-    fn answer_aside(&self, client: &ClientRequest) -> Result<Vec<Move>, ScriptFailure> {
+    fn answer_aside(&self, client: &ClientRequest) -> Result<Vec<ScriptMove>, ScriptFailure> {
         if let Some(moves) = &self.otherwise {
             return Ok(moves.clone());
         }
         match &client.answer_schema {
-            Some(schema) => Ok(vec![Move::Say(tools::smallest_value(schema).to_string())]),
-            None if client.tools.is_empty() => Ok(vec![Move::Say("ok".to_owned())]),
+            Some(schema) => Ok(vec![ScriptMove::Say(tools::smallest_value(schema).to_string())]),
+            None if client.tools.is_empty() => Ok(vec![ScriptMove::Say("ok".to_owned())]),
             None => {
                 let last =
                     client.turns.iter().rev().find_map(|turn| if let ClientTurn::User(text) = turn { Some(text.as_str()) } else { None });
@@ -159,27 +159,27 @@ impl ModelScript {
         }
     }
 
-    fn build_answer(&self, moves: &[Move], client: &ClientRequest, body: &[u8], input: u64) -> Result<ModelAnswer, ScriptFailure> {
+    fn build_answer(&self, moves: &[ScriptMove], client: &ClientRequest, body: &[u8], input: u64) -> Result<ModelAnswer, ScriptFailure> {
         let mut answer = ModelAnswer { parts: Vec::new(), usage: TokenUsage::default(), stop: StopReason::EndTurn, is_cut: false };
         let (mut usage, mut output) = (None, 0);
         for made in moves {
             match made {
-                Move::Say(text) => answer.parts.push(AnswerPart::Text(text.clone())),
-                Move::Think(text) => answer.parts.push(AnswerPart::Thought(text.clone())),
-                Move::Delay(ms) => answer.parts.push(AnswerPart::Delay(*ms)),
-                Move::Usage(given) => usage = Some(*given),
-                Move::Stop(stop) => answer.stop = stop.clone(),
-                Move::Cut => answer.is_cut = true,
-                Move::Call { tool, input, line } => {
+                ScriptMove::Say(text) => answer.parts.push(AnswerPart::Text(text.clone())),
+                ScriptMove::Think(text) => answer.parts.push(AnswerPart::Thought(text.clone())),
+                ScriptMove::Delay(ms) => answer.parts.push(AnswerPart::Delay(*ms)),
+                ScriptMove::Usage(given) => usage = Some(*given),
+                ScriptMove::Stop(stop) => answer.stop = stop.clone(),
+                ScriptMove::Cut => answer.is_cut = true,
+                ScriptMove::Call { tool, input, line } => {
                     let called = tools::resolve(tool, input, client);
                     answer.parts.push(AnswerPart::Call(
                         called.map_err(|why| ScriptFailure { status: 400, message: format!("script, line {line}: {why}") })?,
                     ));
                 }
-                Move::Error(fail) if self.must_fail(fail, body) => {
+                ScriptMove::Error(fail) if self.must_fail(fail, body) => {
                     return Err(ScriptFailure { status: fail.status, message: fail.message.clone() });
                 }
-                Move::Error(_) => {}
+                ScriptMove::Error(_) => {}
             }
         }
         let mut reasoning = 0;
@@ -219,12 +219,12 @@ impl Conversation {
 
     fn calls(&self) -> bool {
         let moves = self.turns.iter().flat_map(|turn| &turn.branches).flat_map(|branch| &branch.moves);
-        moves.into_iter().any(|made| matches!(made, Move::Call { .. }))
+        moves.into_iter().any(|made| matches!(made, ScriptMove::Call { .. }))
     }
 }
 
 impl Turn {
-    fn choose(&self, client: &ClientRequest) -> Result<&[Move], ScriptFailure> {
+    fn choose(&self, client: &ClientRequest) -> Result<&[ScriptMove], ScriptFailure> {
         let empty = Vec::new();
         let results = match client.turns.last() {
             Some(ClientTurn::Results(results)) => results,

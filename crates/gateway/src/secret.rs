@@ -2,6 +2,7 @@
 //!
 //! **Invariant.** A [`Secret`] has no way into text but [`Secret::reveal`], which only the header of an upstream request calls.
 
+use crate::aside::aside;
 use crate::settings::KeySettings;
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -56,7 +57,26 @@ impl KeySettings {
     pub(crate) fn at_hand(&self) -> Option<Secret> {
         match self {
             KeySettings::Env(name) => std::env::var(name).ok().map(|key| Secret(key.trim().to_owned())),
-            KeySettings::File(path) => private_file(path).ok().map(Secret),
+            KeySettings::File(path) => aside(|| private_file(path)).ok().map(Secret),
+            KeySettings::Keyring(_) | KeySettings::Written => None,
+        }
+    }
+
+    /// Where it is, in words.
+    pub(crate) fn place(&self) -> String {
+        match self {
+            KeySettings::Env(name) => format!("the variable {name} of the kernel's environment"),
+            KeySettings::File(path) => format!("the file `{}`", path.display()),
+            KeySettings::Keyring(command) => format!("`{}`", command.join(" ")),
+            KeySettings::Written => "config.yml itself".to_owned(),
+        }
+    }
+
+    /// Why there is surely none, as far as that shows without running a program.
+    pub(crate) fn missing(&self) -> Option<NoKey> {
+        match self {
+            KeySettings::Env(name) => from_environment(name).err(),
+            KeySettings::File(path) => private_file(path).err(),
             KeySettings::Keyring(_) | KeySettings::Written => None,
         }
     }
@@ -64,19 +84,24 @@ impl KeySettings {
     /// Reads the key anew, so that a changed one counts from the next request that needs it.
     pub async fn read(&self) -> Result<Secret, NoKey> {
         match self {
-            KeySettings::Env(name) => match std::env::var(name) {
-                Ok(key) if !key.trim().is_empty() => Ok(Secret(key.trim().to_owned())),
-                _ => Err(none(
-                    format!("the kernel's environment has no `{name}`"),
-                    format!("stop the kernel, then start it where {name} is set; or use `key: {{file: …}}` in config.yml"),
-                )),
-            },
-            KeySettings::File(path) => private_file(path).map(Secret),
+            KeySettings::Env(name) => from_environment(name),
+            KeySettings::File(path) => aside(|| private_file(path)).map(Secret),
             KeySettings::Keyring(command) => keyring(command).await,
             KeySettings::Written => {
                 Err(none("a key that is written into the settings is not used", "say where it is kept: `key: {env: NAME}`"))
             }
         }
+    }
+}
+
+/// A variable of this process.
+fn from_environment(name: &str) -> Result<Secret, NoKey> {
+    match std::env::var(name) {
+        Ok(key) if !key.trim().is_empty() => Ok(Secret(key.trim().to_owned())),
+        _ => Err(none(
+            format!("the kernel's environment has no `{name}`"),
+            format!("restart the kernel where {name} is set; or keep the key in a file and write `key: {{file: …}}` in config.yml"),
+        )),
     }
 }
 

@@ -189,6 +189,15 @@ pub enum VendorClient {
     Codex,
 }
 
+impl VendorClient {
+    pub fn name(self) -> &'static str {
+        match self {
+            VendorClient::Claude => "claude",
+            VendorClient::Codex => "codex",
+        }
+    }
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct GatewaySettings {

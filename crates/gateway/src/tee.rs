@@ -99,7 +99,7 @@ impl InFlight {
     fn close(&mut self) -> Option<BoxedFuture<'static, ()>> {
         let settlement = self.settlement.take()?;
         self.outcome.metered = self.meter.take().map(Meter::finish);
-        // Codex hangs up at the last event, before the end of the answer itself: it has heard everything, and what it cost is known.
+        // A disconnect after the final event counts as complete: Codex disconnects there, and the usage is known.
         if self.outcome.metered.as_ref().is_some_and(|metered| metered.complete && metered.usage.source == UsageSource::Reported) {
             (self.outcome.ending, self.outcome.why) = (Ending::Complete, None);
         }

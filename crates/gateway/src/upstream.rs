@@ -96,7 +96,7 @@ fn root_cause(error: &Error) -> String {
     while let Some(next) = cause.source() {
         cause = next;
     }
-    if error.is_connect() { format!("it cannot be reached: {cause}") } else { format!("its answer cannot be read: {cause}") }
+    if error.is_connect() { cause.to_string() } else { format!("its answer cannot be read: {cause}") }
 }
 
 #[derive(Clone, Debug)]

@@ -8,11 +8,11 @@ use std::sync::Arc;
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum JournalError {
-    #[error("could not {what} `{}`", path.display())]
+    #[error("could not {what} `{}`: {source}", path.display())]
     Io { what: &'static str, path: PathBuf, source: Arc<io::Error> },
-    #[error("could not {what} in the journal database")]
+    #[error("could not {what} in the journal database: {source}")]
     Database { what: &'static str, source: Arc<rusqlite::Error> },
-    #[error("the disk is full, {records} records were not kept")]
+    #[error("the disk is full{}", not_kept(*records))]
     DiskFull { records: u64, source: Arc<rusqlite::Error> },
     #[error("the journal stopped after a failed batch: {cause}")]
     Stopped { cause: Arc<JournalError> },
@@ -48,6 +48,8 @@ impl JournalError {
         match self {
             Self::DiskFull { .. } => true,
             Self::Stopped { cause } => cause.is_disk_full(),
+            Self::Database { source, .. } => source.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull),
+            Self::Io { source, .. } => source.kind() == io::ErrorKind::StorageFull,
             _ => false,
         }
     }
@@ -68,4 +70,8 @@ impl JournalError {
             cause => Self::Stopped { cause: Arc::new(cause.clone()) },
         }
     }
+}
+
+fn not_kept(records: u64) -> String {
+    if records == 0 { String::new() } else { format!(", {records} records were not kept") }
 }

@@ -20,7 +20,7 @@ use crate::error::JournalError;
 use crate::evidence;
 use crate::fault::Faults;
 use crate::files;
-use crate::read::{self, Filter, Readers, Record};
+use crate::read::{self, Filter, ReadConnections, Record};
 use crate::reserve::Reserve;
 use crate::seal::{self, Sealer, Slots};
 use crate::snapshot::{self, Snapshot};
@@ -28,7 +28,7 @@ use crate::store::{self, Store};
 use crate::ticket::{Receipt, Ticket};
 use crate::vault::Vault;
 use crate::verify::{self, Checker, Examination, Finding, Flaw, Names, Report};
-use crate::writer::{Batch, Gate, Job, Shared, Writer};
+use crate::writer::{AppendState, RecordBatch, Shared, Writer, WriterOrder};
 
 /// So many records after the seal are checked at open; more than half a second never holds.
 const UNSEALED_CHECK_MAX: u64 = 100_000;
@@ -78,7 +78,7 @@ struct Inner {
     names: Names,
     key: SigningKey,
     shared: Arc<Shared>,
-    readers: Readers,
+    readers: ReadConnections,
     blobs: Blobs,
     vault: Vault,
     reserve: Reserve,
@@ -125,7 +125,7 @@ impl Journal {
 
         let (jobs, queue) = channel();
         let shared = Arc::new(Shared {
-            gate: Mutex::new(Gate { next_seq: tip.count, stopped: None, jobs }),
+            appending: Mutex::new(AppendState { next_seq: tip.count, stopped: None, jobs }),
             tip: Mutex::new(tip),
             durable: watch::Sender::new(tip.count.saturating_sub(1)),
             is_low: AtomicBool::new(is_low),
@@ -147,7 +147,7 @@ impl Journal {
         };
         let inner = Inner {
             home: home.to_owned(),
-            readers: Readers::new(store.clone()),
+            readers: ReadConnections::new(store.clone()),
             blobs: Blobs::open(home)?,
             vault: Vault::open(home)?,
             store,
@@ -169,17 +169,17 @@ impl Journal {
         let class = batch.iter().map(|draft| draft.class).max().unwrap_or(Class::Fact);
         let records: Vec<Prepared> = batch.into_iter().map(Prepared::new).collect();
         let count = records.len() as u64;
-        let mut gate = self.0.shared.gate.lock();
-        if let Some(error) = &gate.stopped {
+        let mut appending = self.0.shared.appending.lock();
+        if let Some(error) = &appending.stopped {
             return Ticket::known(Err(error.clone()));
         }
-        let place = Receipt { first_seq: gate.next_seq, last_seq: gate.next_seq + count - 1 };
+        let place = Receipt { first_seq: appending.next_seq, last_seq: appending.next_seq + count - 1 };
         let (answer, wait) = oneshot::channel();
         let answer = (class != Class::Progress).then_some(answer);
-        if gate.jobs.send(Job::Batch(Batch { records, class, answer })).is_err() {
+        if appending.jobs.send(WriterOrder::Batch(RecordBatch { records, class, answer })).is_err() {
             return Ticket::known(Err(JournalError::Closed));
         }
-        gate.next_seq += count;
+        appending.next_seq += count;
         match class {
             Class::Progress => Ticket::known(Ok(place)),
             Class::Fact | Class::Operator | Class::Security => Ticket::waiting(place, wait),
@@ -188,13 +188,13 @@ impl Journal {
 
     /// A ticket that is durable when everything appended before it is; it adds no record.
     pub fn barrier(&self) -> Ticket {
-        let gate = self.0.shared.gate.lock();
-        if let Some(error) = &gate.stopped {
+        let appending = self.0.shared.appending.lock();
+        if let Some(error) = &appending.stopped {
             return Ticket::known(Err(error.clone()));
         }
-        let last = gate.next_seq.saturating_sub(1);
+        let last = appending.next_seq.saturating_sub(1);
         let (answer, wait) = oneshot::channel();
-        match gate.jobs.send(Job::Batch(Batch { records: Vec::new(), class: Class::Fact, answer: Some(answer) })) {
+        match appending.jobs.send(WriterOrder::Batch(RecordBatch { records: Vec::new(), class: Class::Fact, answer: Some(answer) })) {
             Ok(()) => Ticket::waiting(Receipt { first_seq: last, last_seq: last }, wait),
             Err(_) => Ticket::known(Err(JournalError::Closed)),
         }
@@ -249,14 +249,19 @@ impl Journal {
     /// After a failed batch: accepts records again, from the durable head. Until then every append fails.
     pub fn recover(&self) -> Result<Head, JournalError> {
         let (answer, wait) = sync_channel(1);
-        let sent = self.0.shared.gate.lock().jobs.send(Job::Recover(answer));
+        let sent = self.0.shared.appending.lock().jobs.send(WriterOrder::Recover(answer));
         sent.map_err(|_| JournalError::Closed)?;
         wait.recv().map_err(|_| JournalError::Closed)?
     }
 
     /// Verifies the whole journal beside the running writer.
     pub fn verify(&self) -> Result<Report, JournalError> {
-        verify::verify_store(&self.0.home, &self.0.store, self.0.names)
+        self.verify_telling(&|_| {})
+    }
+
+    /// The same, and `at` hears from time to time how many records were checked.
+    pub fn verify_telling(&self, at: &dyn Fn(u64)) -> Result<Report, JournalError> {
+        verify::verify_store(&self.0.home, &self.0.store, self.0.names, at)
     }
 
     /// What every start should look at beside its work: the whole chain up to the head that was found then.
@@ -301,10 +306,10 @@ impl Journal {
 impl Inner {
     fn close(&self) {
         {
-            let mut gate = self.shared.gate.lock();
-            gate.stopped = Some(JournalError::Closed);
+            let mut appending = self.shared.appending.lock();
+            appending.stopped = Some(JournalError::Closed);
             // A writer that is gone has nothing left to flush.
-            let _ = gate.jobs.send(Job::Stop);
+            let _ = appending.jobs.send(WriterOrder::Stop);
         }
         if let Some(writer) = self.writer.lock().take() {
             let _ = writer.join();

@@ -11,7 +11,7 @@ use rusqlite::{Connection, params_from_iter};
 use crate::chain::Genesis;
 use crate::error::JournalError;
 use crate::layout::Layout;
-use crate::store::{self, Store, Stored};
+use crate::store::{self, Store, StoredRow};
 use crate::verify::{Checker, Finding};
 
 /// Which records to read. The default is all of them.
@@ -67,7 +67,7 @@ impl Record {
         Layout::parse(&self.line).map_err(|why| JournalError::Malformed { seq: self.seq, why: why.to_owned() })
     }
 
-    fn of(stored: &Stored<'_>) -> Result<Self, JournalError> {
+    fn of(stored: &StoredRow<'_>) -> Result<Self, JournalError> {
         let seq = stored.seq.cast_unsigned();
         let absent = |column: &str| JournalError::Malformed { seq, why: format!("column {column} has the wrong type") };
         Ok(Self {
@@ -83,12 +83,12 @@ impl Record {
 }
 
 /// Idle reader connections.
-pub(crate) struct Readers {
+pub(crate) struct ReadConnections {
     store: Store,
     idle: Mutex<Vec<Connection>>,
 }
 
-impl Readers {
+impl ReadConnections {
     pub(crate) fn new(store: Store) -> Self {
         Self { store, idle: Mutex::new(Vec::new()) }
     }
@@ -149,14 +149,14 @@ pub(crate) fn export(db: &Connection, filter: &Filter, out: &mut dyn Write, path
     Ok(count)
 }
 
-type Each<'a> = &'a mut dyn FnMut(&Stored<'_>) -> Result<ControlFlow<()>, JournalError>;
+type Each<'a> = &'a mut dyn FnMut(&StoredRow<'_>) -> Result<ControlFlow<()>, JournalError>;
 
 fn each(db: &Connection, filter: &Filter, visit: Each<'_>) -> Result<(), JournalError> {
     let (sql, values) = filter.query();
     let mut statement = db.prepare_cached(&sql).map_err(JournalError::db("prepare a read"))?;
     let mut rows = statement.query(params_from_iter(values)).map_err(JournalError::db("read records"))?;
     while let Some(row) = rows.next().map_err(JournalError::db("read records"))? {
-        let stored = Stored::of(row).map_err(JournalError::db("read a record"))?;
+        let stored = StoredRow::of(row).map_err(JournalError::db("read a record"))?;
         if visit(&stored)?.is_break() {
             break;
         }

@@ -18,7 +18,7 @@ use std::borrow::Cow;
 use parking_lot::RwLock;
 use serde_json::Value;
 
-use known::Known;
+use known::KnownSecrets;
 pub use text::OWN_KEY;
 
 /// What stands in place of a secret.
@@ -27,7 +27,7 @@ pub const REDACTED: &str = "[redacted]";
 /// Replaces secrets by `[redacted]`: by pattern, by key name, and by exact value for those that were registered.
 #[derive(Default)]
 pub struct Redactor {
-    known: RwLock<Known>,
+    known: RwLock<KnownSecrets>,
 }
 
 impl Redactor {
@@ -99,11 +99,13 @@ impl Redactor {
         let found = flag::secrets(&words);
         for (index, part) in found {
             if let Some(Value::String(word)) = items.get_mut(index)
-                && word.get(part.clone()).is_some_and(|secret| secret != REDACTED)
+                && word != REDACTED
+                && word.get(part.clone()).is_some_and(|secret| secret != REDACTED && !secret.is_empty())
             {
                 word.replace_range(part, REDACTED);
             }
         }
+        key_lines(items);
     }
 
     fn names(&self, members: &mut serde_json::Map<String, Value>) {
@@ -126,6 +128,40 @@ impl Redactor {
             }
             Value::Object(members) if key::hides_all(key) => members.values_mut().for_each(|member| self.member(key, member)),
             _ => self.value(member),
+        }
+    }
+}
+
+/// Takes out a private key whose lines are elements of their own, or members of elements, as a search has them.
+fn key_lines(items: &mut [Value]) {
+    // In which member the key began; `None` where the elements are lines themselves.
+    let mut inside: Option<Option<String>> = None;
+    for item in items {
+        let of = match &inside {
+            Some(of) => of.clone(),
+            None => {
+                let opened = match item {
+                    Value::String(line) => text::opens_private_key(line).then_some(None),
+                    Value::Object(members) => {
+                        let opens = |member: &Value| member.as_str().is_some_and(text::opens_private_key);
+                        members.iter().find(|(_, member)| opens(member)).map(|(name, _)| Some(name.clone()))
+                    }
+                    _ => None,
+                };
+                inside = opened;
+                continue;
+            }
+        };
+        let line = match (&of, item) {
+            (None, line @ Value::String(_)) => Some(line),
+            (Some(name), Value::Object(members)) => members.get_mut(name),
+            _ => None,
+        };
+        let Some(Value::String(line)) = line else { continue };
+        if text::closes_private_key(line) {
+            inside = None;
+        } else if !line.is_empty() {
+            *line = REDACTED.into();
         }
     }
 }

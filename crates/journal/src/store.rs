@@ -1,6 +1,7 @@
 //! The database: its schema, its settings, one row per record.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row};
@@ -8,6 +9,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, Row};
 use crate::chain::{Genesis, Tip, sha256};
 use crate::error::JournalError;
 use crate::files;
+use crate::writer::COMMIT_BYTES_MAX;
 
 const SCHEMA: [(&str, &str); 2] = [
     ("meta", "CREATE TABLE meta (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID"),
@@ -46,7 +48,7 @@ impl Store {
              PRAGMA wal_autocheckpoint = 0; PRAGMA cache_size = -2048; PRAGMA temp_store = MEMORY;
              PRAGMA trusted_schema = OFF; PRAGMA foreign_keys = OFF;"
         );
-        db.execute_batch(&settings).map_err(JournalError::db("set up the connection"))?;
+        db.execute_batch(&settings).map_err(|error| self.failed("set up the connection", error))?;
         let tables: i64 =
             db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(JournalError::db("read the schema"))?;
         if tables == 0 {
@@ -56,10 +58,25 @@ impl Store {
                 db.execute("INSERT INTO meta VALUES ('nonce', ?1)", [&nonce[..]])?;
                 db.execute_batch("COMMIT")
             });
-            made.map_err(JournalError::db("make the tables"))?;
+            made.map_err(|error| self.failed("make the tables", error))?;
         }
         let genesis = self.genesis(&db)?;
         Ok((db, genesis))
+    }
+
+    /// A failed write or a failed growth of the shared memory file says only "IO error".
+    fn failed(&self, what: &'static str, error: rusqlite::Error) -> JournalError {
+        match error.sqlite_error_code() {
+            Some(rusqlite::ErrorCode::SystemIoFailure) if self.disk_is_full() => {
+                JournalError::DiskFull { records: 0, source: Arc::new(error) }
+            }
+            _ => JournalError::db(what)(error),
+        }
+    }
+
+    /// Is there less space than a commit may need?
+    pub(crate) fn disk_is_full(&self) -> bool {
+        rustix::fs::statvfs(&self.path).is_ok_and(|disk| disk.f_bavail * disk.f_frsize < COMMIT_BYTES_MAX as u64)
     }
 
     /// A connection that can't write.
@@ -152,7 +169,7 @@ pub(crate) fn foreign_schema(db: &Connection) -> Result<Vec<String>, JournalErro
 }
 
 /// One row, borrowed from the statement. A column of the wrong type reads as absent, which the checker reports.
-pub(crate) struct Stored<'a> {
+pub(crate) struct StoredRow<'a> {
     pub seq: i64,
     pub kind: Option<&'a str>,
     pub at_ms: Option<i64>,
@@ -162,7 +179,7 @@ pub(crate) struct Stored<'a> {
     pub line: Option<&'a str>,
 }
 
-impl<'a> Stored<'a> {
+impl<'a> StoredRow<'a> {
     pub(crate) fn of(row: &'a Row<'_>) -> Result<Self, rusqlite::Error> {
         let str_at = |index| Ok::<_, rusqlite::Error>(row.get_ref(index)?.as_str().ok());
         Ok(Self {

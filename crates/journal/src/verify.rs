@@ -139,10 +139,10 @@ pub fn verify(home: &Path) -> Result<Report, JournalError> {
 
 /// Verifies the journal in `home` and the blobs that its records name, read-only.
 pub fn verify_with(home: &Path, names: Names) -> Result<Report, JournalError> {
-    verify_store(home, &Store::at(home), names)
+    verify_store(home, &Store::at(home), names, &|_| {})
 }
 
-pub(crate) fn verify_store(home: &Path, store: &Store, names: Names) -> Result<Report, JournalError> {
+pub(crate) fn verify_store(home: &Path, store: &Store, names: Names, at: &dyn Fn(u64)) -> Result<Report, JournalError> {
     // Seal first, records after: a writer at work can only make the head newer than the seal.
     let key = seal::public_key(&home.join("keys"))?;
     let slots = seal::read(home, &key)?;
@@ -154,7 +154,12 @@ pub(crate) fn verify_store(home: &Path, store: &Store, names: Names) -> Result<R
     let damage = std::thread::scope(|scope| {
         // SQLite's own check reads the file once more, so it gets the other core.
         let damage = scope.spawn(|| damage(store));
-        let checked = walk::walk(&db, &mut checker, None, &|| true);
+        let slices = std::cell::Cell::new(0);
+        let go_on = || {
+            at(slices.replace(slices.get() + 1) * walk::SLICE_RECORDS.unsigned_abs());
+            true
+        };
+        let checked = walk::walk(&db, &mut checker, None, &go_on);
         let damage = damage.join().unwrap_or_else(|_| Ok(vec!["the check of the file did not end".to_owned()]));
         checked.and(damage)
     })?;

@@ -24,19 +24,19 @@ const PROGRESS_DELAY: Duration = Duration::from_millis(200);
 /// A record is sealed at the latest after this; the promise is 500 ms.
 const SEAL_DELAY: Duration = Duration::from_millis(250);
 /// One transaction takes no more than this, so that its pages stay in the cache and the reserve holds one.
-const COMMIT_BYTES_MAX: usize = 1 << 20;
+pub(crate) const COMMIT_BYTES_MAX: usize = 1 << 20;
 /// So many bytes of lines in the WAL are worth a checkpoint while busy.
 const CHECKPOINT_BYTES: usize = 16 << 20;
 /// And so many when nothing is waiting.
 const IDLE_CHECKPOINT_BYTES: usize = 1 << 20;
 
-pub(crate) enum Job {
-    Batch(Batch),
+pub(crate) enum WriterOrder {
+    Batch(RecordBatch),
     Recover(SyncSender<Result<Head, JournalError>>),
     Stop,
 }
 
-pub(crate) struct Batch {
+pub(crate) struct RecordBatch {
     pub records: Vec<Prepared>,
     pub class: Class,
     /// Absent where the ticket was resolved at once.
@@ -45,7 +45,7 @@ pub(crate) struct Batch {
 
 /// What appenders and the writer share.
 pub(crate) struct Shared {
-    pub gate: Mutex<Gate>,
+    pub appending: Mutex<AppendState>,
     pub tip: Mutex<Tip>,
     pub durable: watch::Sender<u64>,
     /// The reserve is in use, or the disk is too full for one.
@@ -53,10 +53,10 @@ pub(crate) struct Shared {
 }
 
 /// The place of the next record, and whether there is one.
-pub(crate) struct Gate {
+pub(crate) struct AppendState {
     pub next_seq: u64,
     pub stopped: Option<JournalError>,
-    pub jobs: Sender<Job>,
+    pub jobs: Sender<WriterOrder>,
 }
 
 pub(crate) struct Writer {
@@ -77,7 +77,7 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    pub(crate) fn spawn(self, jobs: Receiver<Job>) -> Result<JoinHandle<()>, JournalError> {
+    pub(crate) fn spawn(self, jobs: Receiver<WriterOrder>) -> Result<JoinHandle<()>, JournalError> {
         let path = self.store.path.clone();
         thread::Builder::new()
             .name("journal".into())
@@ -85,7 +85,7 @@ impl Writer {
             .map_err(JournalError::io("start the writer for", &path))
     }
 
-    fn run(mut self, jobs: &Receiver<Job>) {
+    fn run(mut self, jobs: &Receiver<WriterOrder>) {
         let mut checkpoints = Checkpoints::default();
         let mut pending = Pending::default();
         let mut seal_due = self.unsealed.then(|| Instant::now() + SEAL_DELAY);
@@ -98,9 +98,9 @@ impl Writer {
             let mut control = None;
             loop {
                 match job {
-                    Ok(Job::Batch(batch)) => pending.add(batch),
+                    Ok(WriterOrder::Batch(batch)) => pending.add(batch),
                     Ok(other) => control = Some(other),
-                    Err(RecvTimeoutError::Disconnected) => control = Some(Job::Stop),
+                    Err(RecvTimeoutError::Disconnected) => control = Some(WriterOrder::Stop),
                     Err(RecvTimeoutError::Timeout) => {}
                 }
                 if control.is_some() || pending.bytes >= COMMIT_BYTES_MAX {
@@ -127,8 +127,8 @@ impl Writer {
             }
             checkpoints.busy(&self.store, &self.db);
             match control {
-                Some(Job::Stop) => break,
-                Some(Job::Recover(answer)) => {
+                Some(WriterOrder::Stop) => break,
+                Some(WriterOrder::Recover(answer)) => {
                     // The asker may have gone; the journal is recovered all the same.
                     let _ = answer.send(self.recover());
                 }
@@ -176,7 +176,7 @@ impl Writer {
 
     fn stop(&mut self, error: &JournalError) {
         self.stopped.get_or_insert_with(|| error.stopped());
-        self.shared.gate.lock().stopped.get_or_insert_with(|| error.stopped());
+        self.shared.appending.lock().stopped.get_or_insert_with(|| error.stopped());
     }
 
     /// Security events may use the reserve; the batches before them must come along, because the chain has one order.
@@ -236,16 +236,12 @@ impl Writer {
         let full = match error.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => true,
             // A failed write or a failed growth of the shared memory file says only "IO error".
-            Some(ErrorCode::SystemIoFailure) => self.disk_is_full(),
+            Some(ErrorCode::SystemIoFailure) => self.store.disk_is_full(),
             _ => false,
         };
         let source = Arc::new(error);
         let records = pending.batches.iter().map(|batch| batch.records.len() as u64).sum();
         if full { JournalError::DiskFull { records, source } } else { JournalError::Database { what: "commit a batch", source } }
-    }
-
-    fn disk_is_full(&self) -> bool {
-        rustix::fs::statvfs(&self.store.path).is_ok_and(|disk| disk.f_bavail * disk.f_frsize < COMMIT_BYTES_MAX as u64)
     }
 
     /// The fault `full_at`: no new pages while the reserve is held.
@@ -281,10 +277,10 @@ impl Writer {
         *self.shared.tip.lock() = tip;
         self.shared.durable.send_replace(tip.count.saturating_sub(1));
         self.stopped = None;
-        let mut gate = self.shared.gate.lock();
-        gate.next_seq = tip.count;
-        if !matches!(gate.stopped, Some(JournalError::Closed)) {
-            gate.stopped = None;
+        let mut appending = self.shared.appending.lock();
+        appending.next_seq = tip.count;
+        if !matches!(appending.stopped, Some(JournalError::Closed)) {
+            appending.stopped = None;
         }
         Ok(tip.head())
     }
@@ -292,7 +288,7 @@ impl Writer {
 
 /// What is drained and not yet committed.
 struct Pending {
-    batches: Vec<Batch>,
+    batches: Vec<RecordBatch>,
     bytes: usize,
     /// The strictest class among the batches.
     class: Class,
@@ -308,7 +304,7 @@ impl Default for Pending {
 }
 
 impl Pending {
-    fn add(&mut self, batch: Batch) {
+    fn add(&mut self, batch: RecordBatch) {
         self.bytes += batch.records.iter().map(Prepared::len).sum::<usize>();
         self.class = self.class.max(batch.class);
         self.urgent |= batch.class != Class::Progress;

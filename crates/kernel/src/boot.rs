@@ -2,23 +2,25 @@
 
 use crate::instance::{self, Instance};
 use crate::open_workspace::OpenWorkspaces;
-use crate::runtime::Rooms;
-use crate::services::HostServices;
-use crate::settings::OperatorSettings;
 use crate::tools::Tools;
 use crate::work::Tasks;
-use crate::{Kernel, Tuning, chores, notify, queue};
+use crate::{Crash, Kernel, Tuning, chores, notify, queue};
+use agent::Brains;
 use gate::{Gate, Policies, Templates};
+use host::{LiveSettings, RoomSettings, Rooms, SettingsFault};
 use journal::{Finding, Journal, Options, Redactor};
-use ledger::{BlobCollector, Home, Ledger, Verifier};
+use ledger::{BlobCollector, Home, Ledger, Retention, Verifier};
 use models::Models;
 use std::sync::Arc;
 use std::time::Duration;
-use workspace::{HostBinds, aside};
+use workspace::aside;
 use world::budget::{crash, lease};
-use world::event::{CallLost, JournalResealed, KernelStarted, KernelStopped, ProcExited, ProcSpawned, TaskFailed, WorkspaceClosed};
+use world::event::{CallLost, JournalResealed, KernelStarted, KernelStopped, ProcExited, ProcSpawned, TaskFailed};
 use world::{Event, Mode, Pid, TaskId, TaskState, World};
 use world::{Fault, FaultKind};
+
+/// How long a boot waits for the ends of tasks that the last kernel left in the middle of them.
+const CLOSING_MAX: Duration = Duration::from_millis(500);
 
 impl Kernel {
     /// Opens the journal, folds it, settles what a crash left open, and starts the queue.
@@ -39,42 +41,51 @@ impl Kernel {
         kill_at: Option<(String, u64)>,
         tuning: Tuning,
     ) -> Result<Arc<Kernel>, Fault> {
-        let bad_settings =
-            |why: String| Fault::new(FaultKind::Io, "the kernel's own settings cannot be used", why).fix("mend config.yml in $SKEP_HOME");
         let home = Arc::new(home);
-        let settings = OperatorSettings::read(&home.path).map_err(bad_settings)?;
-        let templates = Templates::of_operator(&settings.sandbox).map_err(bad_settings)?;
-        let host_binds = HostBinds::read(&settings.sandbox.show, &home.path).map_err(bad_settings)?;
+        let live = Arc::new(LiveSettings::read(&home.path)?);
+        let settings = live.in_force();
+        let templates = Templates::of_operator(&settings.sandbox).map_err(SettingsFault::in_config)?;
+        let rooms = RoomSettings::read(&settings, &home.path, &tuning.variables).map_err(SettingsFault::in_config)?;
         let options = Options { names: ledger::blob_names, ..options };
         let (journal, opened) = Journal::open(&home.path, options).map_err(ledger::fault)?;
         let (ledger, broken) = Ledger::open(home.clone(), journal, Arc::new(Redactor::new()))?;
         let ledger = Arc::new(ledger);
-        let (launcher, fixed) = (Arc::new(launcher), settings.runtime);
-        let policies = Policies::new(ledger.clone(), launcher.clone(), &home.path, templates, fixed);
+        let launcher = Arc::new(launcher);
+        let policies = Policies::new(ledger.clone(), launcher.clone(), &home.path, templates, settings.runtime);
         let (registry, user) = (Arc::new(tools(&home)), instance::user_name());
         let gate = Arc::new(Gate::new(policies, registry.clone(), tuning.clock.clone(), user.clone()));
         let (models, sent) = Models::open(gate.clone(), &home.path, &settings.models())?;
         let findings: Vec<Finding> = opened.findings.into_iter().chain(broken).collect();
-        let host_services = HostServices::read(&settings, &home.path, &tuning.variables).map_err(bad_settings)?;
-        for (_, secret) in &host_services.secrets {
+        for (_, secret) in &rooms.host_services.secrets {
             ledger.redactor.register(&secret.value);
         }
-        let environment = settings.environment.variables(&tuning.variables);
         let kernel = Arc::new_cyclic(|me| Kernel {
             me: me.clone(),
-            blobs: BlobCollector::new(ledger.clone(), Duration::from_millis(tuning.blob_grace_ms)),
+            blobs: BlobCollector::new(
+                ledger.clone(),
+                Retention {
+                    grace: Duration::from_millis(tuning.blob_grace_ms),
+                    time: Duration::from_millis(tuning.retention_ms),
+                    bytes_max: tuning.blob_bytes_max,
+                },
+            ),
             tools: Tools::new(registry, tuning.reach.clone(), tuning.clock.clone()),
-            gate,
-            rooms: Rooms::new(launcher, &home.path, fixed, host_binds, environment, host_services),
+            rooms: Rooms::new(launcher, &home.path, rooms),
             workspaces: OpenWorkspaces::new(ledger.clone()),
+            brains: Brains::new(gate.clone(), models.clone(), live.clone(), tuning.variables.clone()),
             models,
-            tasks: Tasks::new(ledger.clone()),
+            tasks: Tasks::new(ledger.clone(), tuning.hold.clone()),
+            clients: crate::client::LiveClients::default(),
+            talks: Arc::default(),
+            watchers: Arc::default(),
             verifier: Verifier::default(),
-            instance: Instance::new(home, user, tuning, settings, kill_at),
+            instance: Instance::new(home, user, tuning, live, kill_at),
+            gate,
             ledger,
         });
         let user = kernel.instance.user.clone();
         let unsealed = opened.unsealed;
+        *kernel.instance.crash.lock() = kernel.ledger.look(Crash::of);
         let lost = kernel
             .ledger
             .commit(|world, _| (opening(world, &user, unsealed, &findings, &sent), world.calls.keys().copied().collect::<Vec<_>>()))?
@@ -92,9 +103,11 @@ impl Kernel {
         let left = kernel.ledger.look(left);
         tokio::spawn(crate::merge::finish_undone(kernel.clone()));
         tokio::spawn(kernel.clone().offer_left(left));
+        // Mostly a matter of milliseconds; what takes longer goes on while the kernel works.
+        drop(tokio::time::timeout(CLOSING_MAX, tokio::spawn(kernel.clone().close_left())).await);
         tokio::spawn(queue::run(kernel.clone()));
         tokio::spawn(notify::run(kernel.clone()));
-        tokio::spawn(kernel.clone().sweep_containers());
+        tokio::spawn(sweep_containers(kernel.clone()));
         chores::begin(&kernel);
         Ok(kernel)
     }
@@ -107,6 +120,7 @@ impl Kernel {
         self.tasks.abort_all();
         self.verifier.stop().await;
         settled.await;
+        self.end_clients().await;
         self.workspaces.close_all();
         self.rooms.rest_engines().await;
         self.gate.policies.close();
@@ -128,14 +142,12 @@ impl Kernel {
         self.ledger.snapshot()
     }
 
-    /// Removes what an earlier kernel left, but the workspaces of unfinished tasks.
+    /// Removes what an earlier kernel left, but the workspaces of unfinished tasks, and of those that ended without their end being
+    /// finished: what they wrote is kept first, by `Kernel::close_left`.
     async fn sweep(&self) -> Result<(), Fault> {
-        let (keep, closed): (Vec<_>, Vec<_>) = self.ledger.look(|world| {
-            let with = world.tasks.values().filter(|task| task.workspace.is_some());
-            let (keep, closed): (Vec<_>, Vec<_>) = with.partition(|task| !task.state.ended());
-            (keep.iter().map(|t| t.id).collect(), closed.iter().map(|t| (t.pid, t.id)).collect())
-        });
-        let keep: Vec<std::path::PathBuf> = keep.iter().map(|task| self.instance.home.work_of(*task)).collect();
+        let open = |world: &World| world.tasks.values().filter(|task| task.workspace.is_some()).map(|task| task.id).collect();
+        let open: Vec<TaskId> = self.ledger.look(open);
+        let keep: Vec<std::path::PathBuf> = open.iter().map(|task| self.instance.home.work_of(*task)).collect();
         let work = self.instance.home.work();
         let list = || std::fs::read_dir(&work).and_then(|entries| entries.map(|entry| entry.map(|entry| entry.path())).collect());
         let entries: Result<Vec<_>, std::io::Error> = aside(list);
@@ -145,11 +157,12 @@ impl Kernel {
         for (path, why) in swept.left {
             world::log!("skep: left behind `{}`: {why}", path.display());
         }
-        for (pid, task) in closed {
-            self.ledger.record(WorkspaceClosed { pid, task: Some(task) }).await?;
-        }
         Ok(())
     }
+}
+
+async fn sweep_containers(kernel: Arc<Kernel>) {
+    kernel.rooms.sweep_containers(|| kernel.instance.stopping()).await;
 }
 
 /// The operator's own calls that the last kernel left in the middle, with what they wrote.
@@ -184,10 +197,8 @@ fn opening(world: &World, user: &str, unsealed: u64, findings: &[Finding], left:
         let why = "the kernel ended before its outcome was known".to_owned();
         events.push(CallLost { pid: open.pid, task: open.task, call: *call, tool: open.tool.clone(), why }.into());
     }
-    for process in world
-        .processes
-        .values()
-        .filter(|process| [models::CLIENT, crate::job::ROLE].contains(&process.role.as_str()) && process.state.alive())
+    for process in
+        world.processes.values().filter(|process| [models::CLIENT, gate::JOB].contains(&process.role.as_str()) && process.state.alive())
     {
         let reason = "the kernel that served it ended".to_owned();
         events.push(ProcExited { pid: process.pid, task: None, killed: true, reason }.into());

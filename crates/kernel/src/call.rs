@@ -12,49 +12,25 @@ mod settle;
 mod subcall;
 
 use crate::Kernel;
-use facts::{Facts, Purpose};
-use find::{Found, Turn};
-use gate::{Details, GateDecision, Request, TrustedPolicy, stale};
-pub(crate) use network::PROXY_PORT;
+use agent::PERSON_ASK;
+use facts::{FactsPurpose, GatheredFacts};
+use find::{Found, ReadyTool};
+use gate::{CallEnd, CallOutcome, Details, GateDecision, Request, TrustedPolicy, stale};
 use run::Ran;
 use serde_json::{Value, json};
 pub(crate) use settle::report;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tool::RegisteredTool;
-use world::{CallId, Code, Fault, Hands, Refusal, Stop};
+use world::{Code, Fault, Hands, Refusal, Stop};
 
-/// What came of it.
-#[derive(Clone, Debug)]
-pub struct CallOutcome {
-    /// `None` while a person is being asked.
-    pub call: Option<CallId>,
-    /// The rules that spoke.
-    pub rules: Vec<String>,
-    pub end: CallEnd,
-    /// Time from the request to the decision, and from there to the end.
-    pub gate: Duration,
-    pub run: Duration,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub enum CallEnd {
-    /// The tool ran; `ok` is its own word for success.
-    Done {
-        ok: bool,
-        value: Value,
-    },
-    /// The caller may act with its own hands.
-    CallerExecutes,
-    Refused(Refusal),
-    /// A person must answer first; ask again then.
-    Pending(Refusal),
-}
+/// What a vendor's client does that no tool of the kernel's stands for.
+const BRAIN_USE: &str = "brain.use";
 
 /// Carries one call from request to outcome: find, facts, gate, run, settle.
 pub(crate) async fn run(kernel: &Kernel, request: &Request) -> Result<CallOutcome, Fault> {
     let start = Instant::now();
-    let Turn { tool, breaker, lock: _lock } = match find::find(kernel, request).await {
+    let ReadyTool { tool, breaker, lock: _lock } = match find::find(kernel, request).await {
         Ok(Found::Tool(turn)) => turn,
         Ok(Found::Adapter(tool)) => return run_adapted(kernel, request, tool, start).await,
         Err(refusal) => return settle::refuse(kernel, request, refusal, start).await,
@@ -80,7 +56,7 @@ pub(crate) async fn run(kernel: &Kernel, request: &Request) -> Result<CallOutcom
 /// A call with its facts and the gate's word on it. The request may differ from what was asked where a grant overrides its input.
 struct Considered {
     request: Request,
-    facts: Facts,
+    facts: GatheredFacts,
     admission: GateDecision,
 }
 
@@ -98,7 +74,9 @@ async fn consider(kernel: &Kernel, asked: &Request, tool: &RegisteredTool) -> Re
 /// Carries a call of a tool whose work a built-in one does: judged, recorded and run as that one, under its own names outside.
 async fn run_adapted(kernel: &Kernel, request: &Request, tool: &RegisteredTool, start: Instant) -> Result<CallOutcome, Fault> {
     let inner = match tool.adapted(&request.input) {
-        Some(Ok((name, input))) => Request { tool: name.to_owned(), input, ..request.clone() },
+        Some(Ok((name, input))) => {
+            Request { tool: name.to_owned(), input, done_for: Some(Arc::new(tool.manifest().clone())), ..request.clone() }
+        }
         Some(Err(refusal)) => return settle::refuse(kernel, request, refusal, start).await,
         None => request.clone(),
     };
@@ -122,6 +100,14 @@ async fn run_adapted(kernel: &Kernel, request: &Request, tool: &RegisteredTool, 
     Ok(CallOutcome { end, ..outcome })
 }
 
+/// Records what a brain's own hands did without asking.
+pub(crate) async fn record_ungated(kernel: &Kernel, task: &world::Task, tool: &str) -> Result<(), Fault> {
+    let input = json!({ "tool": if tool.is_empty() { "unknown" } else { tool }, "input": {} });
+    let request = Request { hands: Hands::Caller, ..Request::new(task.pid, Some(task.id), task.zone, BRAIN_USE, input) };
+    let refusal = Refusal::new(Code::Denied, "ungated: the brain used it without asking; its sandbox kept it from the project");
+    settle::refuse(kernel, &request, refusal, Instant::now()).await.map(drop)
+}
+
 /// Carries a call that the kernel itself carries out, through the same gate.
 pub(crate) async fn run_syscall(
     kernel: &Kernel,
@@ -129,7 +115,8 @@ pub(crate) async fn run_syscall(
     work: impl Future<Output = Result<Value, Fault>>,
 ) -> Result<CallOutcome, Stop> {
     let start = Instant::now();
-    let details = Details { run_mode: request.run_mode, ..Details::of(&request.tool, request.input.clone()) };
+    let read_only = request.tool == PERSON_ASK;
+    let details = Details { run_mode: request.run_mode, read_only, ..Details::of(&request.tool, request.input.clone()) };
     let facts = kernel.gate.describe_without_files(request, details).await?;
     if let Some(no) = kernel.gate.unsupported_override(request, &facts.call) {
         return Ok(settle::refuse(kernel, request, no, start).await?);
@@ -159,20 +146,8 @@ pub(crate) async fn explain(
         let (name, input) = adapted?;
         return Box::pin(explain(kernel, &Request { tool: name.to_owned(), input, ..request.clone() }, candidate)).await;
     }
-    let purpose = candidate.map_or(Purpose::Explain, Purpose::ExplainOther);
+    let purpose = candidate.map_or(FactsPurpose::Explain, FactsPurpose::ExplainOther);
     let facts = facts::gather_for(kernel, request, tool, purpose).await?;
     let call = &facts.gate.call;
     Ok(call.explain_by(&candidate.unwrap_or(&call.trusted).policy, &kernel.gate.rights(call)))
-}
-
-impl CallOutcome {
-    /// The end of a call that was not admitted.
-    fn not_admitted(admission: GateDecision, start: Instant) -> CallOutcome {
-        let (call, end, rules) = match admission {
-            GateDecision::Refused { call, refusal, rules } => (Some(call), CallEnd::Refused(refusal), rules),
-            GateDecision::Pending { refusal, rules } => (None, CallEnd::Pending(refusal), rules),
-            GateDecision::Admitted { permit, rules } => (Some(permit.call), CallEnd::CallerExecutes, rules),
-        };
-        CallOutcome { call, rules, end, gate: start.elapsed(), run: Duration::ZERO }
-    }
 }

@@ -1,30 +1,55 @@
 //! One stretch of work on one task: from its start, or from where it was left, to its end or to a question.
 
-mod memory;
+mod ending;
+pub(crate) mod memory;
+mod unannounced;
 
-use crate::call::{self, CallEnd};
-use crate::{Kernel, merge};
+use crate::replay::Recorded;
+use crate::talk::TalkEnd;
+use crate::work::WorkKey;
+use crate::{Kernel, call, hook, merge, project_text};
 use brain::script::BrainScript;
-use brain::{Brain, BrainInput, BrainSpec, CallResult, Move, OwnCallId, ToolCall};
-use gate::Request;
+use brain::{Brain, BrainFault, BrainInput, BrainSpec, CallResult, FurtherTurns, Move, OwnCallId, ToolCall};
+pub(crate) use ending::fail;
+use ending::{Stopping, broken_off, fail_or_retry, stop, unasked, ungated};
+use gate::{CallEnd, CallOutcome, Request};
 use memory::Past;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
-use world::event::{BrainSaid, CallLost, TaskFailed, TaskParked, TaskStarted};
-use world::{CallId, Code, Hands, Pid, Refusal, ReviewId, Task, TaskId, limits};
+use unannounced::Announced;
+use world::event::{BrainSaid, CallLost, TaskParked, TaskStarted};
+use world::{CallId, Code, Hands, Pid, Refusal, RetryCause, ReviewId, Task, TaskId, limits};
 use world::{Fault, FaultKind, Stop};
 
-/// How long to wait before a task that the disk stopped is tried again.
-const RETRY_MS: u64 = 1_000;
+/// How long to wait before a brain that crashed is started again, doubled each time.
+const RESTART_MS: u64 = 100;
 
-pub(crate) async fn run(kernel: Arc<Kernel>, pid: Pid, id: TaskId) {
-    if let Err(stop) = resume(&kernel, pid, id).await {
-        fail_or_retry(&kernel, pid, id, stop).await;
-        if let Err(fault) = kernel.compare_ended(id).await {
-            world::log!("skep: {id} was not compared: {fault}");
+/// Starts work on a task, unless somebody works on it or the kernel stops.
+pub(crate) fn start(kernel: &Arc<Kernel>, pid: Pid, id: TaskId) {
+    let mut episodes = kernel.tasks.episodes.lock();
+    if !kernel.instance.stopping() && !episodes.contains_key(&id) {
+        let (kernel, hold) = (kernel.clone(), kernel.tasks.works.begin(WorkKey::of_task(id)));
+        let work = async move {
+            run(kernel, pid, id).await;
+            drop(hold);
+        };
+        episodes.insert(id, tokio::spawn(work).abort_handle());
+    }
+}
+
+async fn run(kernel: Arc<Kernel>, pid: Pid, id: TaskId) {
+    match resume(&kernel, pid, id).await {
+        Ok(heard) => {
+            if let Err(stop) = kernel.take_up_unheard(id, heard).await {
+                world::log!("skep: what was said to {id} at its end waits: {stop}");
+            }
         }
+        Err(stop) => fail_or_retry(&kernel, pid, id, stop).await,
+    }
+    if let Err(fault) = kernel.compare_ended(id).await {
+        world::log!("skep: {id} was not compared: {fault}");
     }
     if let Err(fault) = kernel.ledger.forget_questions(Some(id)) {
         world::log!("skep: what was kept for questions of {id} was not deleted: {fault}");
@@ -33,19 +58,53 @@ pub(crate) async fn run(kernel: Arc<Kernel>, pid: Pid, id: TaskId) {
     kernel.tasks.wake();
 }
 
-/// Takes a task up where it stands.
-async fn resume(kernel: &Kernel, pid: Pid, id: TaskId) -> Result<(), Stop> {
-    let task = kernel.ledger.task(id)?;
+/// Takes a task up where it stands. Gives how much of what a person said to it has been heard.
+async fn resume(kernel: &Kernel, pid: Pid, id: TaskId) -> Result<usize, Stop> {
+    let mut task = kernel.ledger.task(id)?;
     if let Some(merge) = kernel.ledger.merge_of(&task) {
-        return merge::resume(kernel, &task, merge).await;
+        return merge::resume(kernel, &task, merge).await.map(|()| task.further.len());
     }
     begin(kernel, &task).await?;
     kernel.workspace_of(id).await?;
-    let said = drive(kernel, &task).await?;
-    kernel.ledger.flush_progress(pid, Some(id)).await?;
-    match said {
-        EpisodeEnd::Done(summary) => merge::propose(kernel, &task, &summary).await,
-        EpisodeEnd::Asked => Ok(()),
+    if task.proposes_kept {
+        let summary = match task.summary.as_deref().unwrap_or_default() {
+            "" => "kept work".to_owned(),
+            again if again.starts_with("kept work") => again.to_owned(),
+            said => format!("kept work ({said})"),
+        };
+        return merge::propose(kernel, &task, &summary).await.map(|()| task.further.len());
+    }
+    let mut crashes = 0;
+    loop {
+        let said = drive(kernel, &task).await?;
+        kernel.ledger.flush_progress(pid, Some(id)).await?;
+        let heard = task.further.len();
+        match said {
+            // Only this brain is started again, in the same conversation; its task goes on where it was.
+            EpisodeEnd::Crashed { reason } if crashes < limits::BRAIN_RESTARTS_MAX => {
+                crashes += 1;
+                world::log!("skep: the brain of {id} is started again ({crashes}): {reason}");
+                tokio::time::sleep(Duration::from_millis(RESTART_MS << crashes)).await;
+                task = kernel.ledger.task(id)?;
+                begin(kernel, &task).await?;
+                task = kernel.ledger.task(id)?;
+            }
+            EpisodeEnd::Crashed { reason } => {
+                let stopping = Stopping { reason, cause: RetryCause::Fault, remedy: None };
+                return stop(kernel, pid, id, stopping).await.map(|()| heard);
+            }
+            EpisodeEnd::Done(summary) => {
+                task = kernel.ledger.task(id)?;
+                // Somebody said more meanwhile: that is the next turn, in the same room.
+                if task.further.len() == heard {
+                    return merge::propose(kernel, &task, &summary).await.map(|()| heard);
+                }
+            }
+            EpisodeEnd::Asked => return Ok(heard),
+            EpisodeEnd::Stopped { reason, cause } => {
+                return stop(kernel, pid, id, Stopping { reason, cause, remedy: None }).await.map(|()| heard);
+            }
+        }
     }
 }
 
@@ -67,30 +126,97 @@ async fn begin(kernel: &Kernel, task: &Task) -> Result<(), Fault> {
         let started = TaskStarted { pid, task: id, episode: task.episodes + 1 }.into();
         (lost.chain(std::iter::once(started)).collect(), ())
     })?;
-    pending.durable().await
+    pending.durable().await?;
+    if task.timeout_ms.is_some() {
+        // Its time goes from here on.
+        kernel.tasks.wake();
+    }
+    Ok(())
 }
 
 enum EpisodeEnd {
     Done(String),
     /// A person must answer; the task is parked and this episode over.
     Asked,
+    /// Its program ended in the middle of its work.
+    Crashed {
+        reason: String,
+    },
+    /// The brain could not go on, and later it can.
+    Stopped {
+        reason: String,
+        cause: RetryCause,
+    },
+}
+
+/// Opens a brain, has it work, and closes it, whatever came of it: nothing of it runs when its changes are looked at.
+async fn drive(kernel: &Kernel, task: &Task) -> Result<EpisodeEnd, Stop> {
+    if agent::is_talk(task) {
+        return match kernel.hold_talk(task).await? {
+            TalkEnd::Over(summary) => Ok(EpisodeEnd::Done(summary)),
+            TalkEnd::Asked(review) => park(kernel, task, review).await,
+        };
+    }
+    let mut brain = open_brain(kernel, task).await?;
+    let has_hands = matches!(BrainSpec::parse(&task.brain), Ok(BrainSpec::Vendor { .. } | BrainSpec::Acp(_)));
+    let mut announced = has_hands.then(Announced::default);
+    let end = match converse(kernel, task, brain.as_mut(), announced.as_mut()).await {
+        Ok(EpisodeEnd::Done(summary)) => asked_at_end(kernel, task, &mut brain, summary).await,
+        end => end,
+    };
+    match end {
+        Ok(EpisodeEnd::Done(_)) => brain.rest().await,
+        _ => brain.close().await,
+    }
+    if let Some(checkpoint) = brain.checkpoint() {
+        memory::keep(kernel, task, checkpoint).await?;
+    }
+    // Nothing of it writes any more.
+    match (&end, announced) {
+        (Ok(EpisodeEnd::Done(_)), mut announced) => match unannounced::found(announced.as_mut(), kernel, task).await? {
+            None => end,
+            Some(written) => unasked(kernel, task, &written).await,
+        },
+        _ => end,
+    }
+}
+
+/// Has the brain asked for the artifacts of its finished task, unless a person said something more meanwhile.
+async fn asked_at_end(kernel: &Kernel, task: &Task, brain: &mut Box<dyn Brain>, summary: String) -> Result<EpisodeEnd, Stop> {
+    kernel.ledger.flush_progress(task.pid, Some(task.id)).await?;
+    if kernel.ledger.task(task.id)?.further.len() > task.further.len() {
+        return Ok(EpisodeEnd::Done(summary));
+    }
+    Ok(match hook::run(kernel, task, brain).await? {
+        None => EpisodeEnd::Done(summary),
+        Some(tool) => ungated(&tool),
+    })
 }
 
 /// The loop that drives a brain: its move, our answer.
-async fn drive(kernel: &Kernel, task: &Task) -> Result<EpisodeEnd, Stop> {
+async fn converse(kernel: &Kernel, task: &Task, brain: &mut dyn Brain, mut announced: Option<&mut Announced>) -> Result<EpisodeEnd, Stop> {
     let (pid, id) = (task.pid, Some(task.id));
-    let mut brain = open_brain(kernel, task)?;
     let memory = memory::recall(kernel, task)?;
     let mut past = Past::of(kernel, task)?;
-    let mut input =
-        BrainInput::Start { prompt: kernel.ledger.prompt(task).await?, settled: task.calls_settled, resumed: task.episodes > 0, memory };
+    let mut recorded = Recorded::of(kernel, task)?;
+    let settled_before = task.further.last().and_then(|further| further.settled);
+    let further = FurtherTurns { prompts: kernel.ledger.further_prompts(task).await?, settled_before };
+    let prompt = kernel.ledger.prompt(task).await?;
+    let mut input = BrainInput::Start { prompt, settled: task.calls_settled, resumed: task.episodes > 0, memory, further };
     let mut own = OwnCalls::default();
     loop {
-        let patience = Duration::from_millis(limits::NO_PROGRESS_MS);
-        let next = tokio::time::timeout(patience, brain.next(input)).await;
-        let next = next
-            .map_err(|_| Fault::new(FaultKind::Brain, "the brain made no move", format!("{} minutes passed", patience.as_secs() / 60)))?;
-        let next = next.map_err(|fault| Fault { fix: fault.hint.clone(), ..Fault::new(FaultKind::Brain, "the brain stopped", fault) })?;
+        let patience = kernel.brain_patience();
+        let next = tokio::select! {
+            next = tokio::time::timeout(patience, brain.next(input)) => next,
+            () = kernel.models.exhaustion.lasts(task.id) => Ok(Err(BrainFault::of_machine("its budget is used up".to_owned()))),
+        };
+        let next = match next {
+            Ok(Ok(next)) => next,
+            failed => {
+                own.close(kernel).await?;
+                return broken_off(kernel, task, brain, failed.ok().and_then(Result::err), patience).await;
+            }
+        };
         if let Move::Report { id, ok, text } = &next {
             own.report(kernel, *id, *ok, text).await?;
         }
@@ -107,9 +233,18 @@ async fn drive(kernel: &Kernel, task: &Task) -> Result<EpisodeEnd, Stop> {
                 BrainInput::Continue
             }
             Move::Report { .. } => BrainInput::Continue,
+            Move::Compacted => {
+                record_compacted(kernel, task).await?;
+                BrainInput::Continue
+            }
             Move::Done(summary) => return Ok(EpisodeEnd::Done(kernel.ledger.redactor.text(&summary).into_owned())),
             Move::Wait(review) => return park(kernel, task, review).await,
-            Move::Call(calls) => match ask_all(kernel, task, calls, &mut past).await? {
+            Move::Ungated { tool } => {
+                own.close(kernel).await?;
+                call::record_ungated(kernel, task, &tool).await?;
+                return Ok(ungated(&tool));
+            }
+            Move::Call(calls) => match ask_all(kernel, task, calls, &mut past, &mut recorded).await? {
                 CallsOutcome::Results(results) => BrainInput::Results(results),
                 CallsOutcome::Asked(review) => {
                     own.close(kernel).await?;
@@ -118,6 +253,10 @@ async fn drive(kernel: &Kernel, task: &Task) -> Result<EpisodeEnd, Stop> {
             },
             Move::Own { id, call } => {
                 own.check_free(id)?;
+                if let Some(written) = unannounced::found(announced.as_deref_mut(), kernel, task).await? {
+                    own.close(kernel).await?;
+                    return unasked(kernel, task, &written).await;
+                }
                 let outcome = ask(kernel, task, call, Hands::Caller).await?;
                 match outcome.end {
                     CallEnd::Pending(Refusal { review: Some(review), .. }) => {
@@ -128,7 +267,7 @@ async fn drive(kernel: &Kernel, task: &Task) -> Result<EpisodeEnd, Stop> {
                         BrainInput::OwnCallRefused { id, hint: refusal.advice(), reason: refusal.reason }
                     }
                     CallEnd::CallerExecutes | CallEnd::Done { .. } => {
-                        own.0.extend(outcome.call.map(|call| (id, call)));
+                        own.open(id, outcome.call);
                         BrainInput::OwnCallAllowed(id)
                     }
                 }
@@ -139,13 +278,24 @@ async fn drive(kernel: &Kernel, task: &Task) -> Result<EpisodeEnd, Stop> {
     }
 }
 
+/// A conversation that was shortened goes on as the next episode.
+pub(crate) async fn record_compacted(kernel: &Kernel, task: &Task) -> Result<(), Stop> {
+    let episode = kernel.ledger.task(task.id)?.episodes + 1;
+    Ok(kernel.ledger.record(TaskStarted { pid: task.pid, task: Some(task.id), episode }).await?)
+}
+
 /// The open calls that a brain makes with its own hands.
 #[derive(Default)]
-struct OwnCalls(BTreeMap<OwnCallId, CallId>);
+pub(crate) struct OwnCalls(BTreeMap<OwnCallId, CallId>);
 
 impl OwnCalls {
+    /// The brain makes this call itself from here on.
+    pub fn open(&mut self, id: OwnCallId, call: Option<CallId>) {
+        self.0.extend(call.map(|call| (id, call)));
+    }
+
     /// Two open calls of one id could not be told apart when one is reported.
-    fn check_free(&self, id: OwnCallId) -> Result<(), Fault> {
+    pub fn check_free(&self, id: OwnCallId) -> Result<(), Fault> {
         if self.0.contains_key(&id) {
             return Err(Fault::new(FaultKind::Brain, "the brain used an id twice", format!("its own call {} is open", id.0)));
         }
@@ -153,7 +303,7 @@ impl OwnCalls {
     }
 
     /// Takes the brain's word for how a call went. A report on a call that is not open is ignored.
-    async fn report(&mut self, kernel: &Kernel, id: OwnCallId, ok: bool, text: &str) -> Result<(), Fault> {
+    pub async fn report(&mut self, kernel: &Kernel, id: OwnCallId, ok: bool, text: &str) -> Result<(), Fault> {
         match self.0.remove(&id) {
             Some(call) => call::report(kernel, call, ok, text).await,
             None => Ok(()),
@@ -161,7 +311,7 @@ impl OwnCalls {
     }
 
     /// Ends what the brain did not report on before it stopped.
-    async fn close(&mut self, kernel: &Kernel) -> Result<(), Fault> {
+    pub async fn close(&mut self, kernel: &Kernel) -> Result<(), Fault> {
         while let Some((_, call)) = self.0.pop_first() {
             call::report(kernel, call, false, "unreported").await?;
         }
@@ -176,10 +326,18 @@ enum CallsOutcome {
     Asked(ReviewId),
 }
 
-/// Takes calls through the door side by side. What has its outcome on record is not made again.
-async fn ask_all(kernel: &Kernel, task: &Task, calls: Vec<ToolCall>, past: &mut Past) -> Result<CallsOutcome, Stop> {
+/// Takes calls through the door side by side. What has its outcome on record is not made again. A replay makes each call, and hears what
+/// the recorded one came to.
+async fn ask_all(
+    kernel: &Kernel,
+    task: &Task,
+    calls: Vec<ToolCall>,
+    past: &mut Past,
+    recorded: &mut Recorded,
+) -> Result<CallsOutcome, Stop> {
     let known: Vec<Option<CallResult>> = calls.iter().map(|call| past.take(kernel, call)).collect();
     past.forget();
+    let heard: Vec<Option<CallResult>> = calls.iter().map(|call| recorded.take(kernel, call)).collect();
     let calls = calls.into_iter().zip(known).map(|(call, known)| async {
         match known {
             Some(ended) => Ok((Some(ended), None)),
@@ -194,11 +352,14 @@ async fn ask_all(kernel: &Kernel, task: &Task, calls: Vec<ToolCall>, past: &mut 
     let ends = side_by_side(calls.collect()).await.into_iter().collect::<Result<Vec<_>, Stop>>()?;
     Ok(match ends.iter().find_map(|(_, review)| *review) {
         Some(review) => CallsOutcome::Asked(review),
-        None => CallsOutcome::Results(ends.into_iter().filter_map(|(ended, _)| ended).collect()),
+        None => {
+            let results = ends.into_iter().zip(heard).filter_map(|((ended, _), heard)| heard.or(ended));
+            CallsOutcome::Results(results.collect())
+        }
     })
 }
 
-async fn ask(kernel: &Kernel, task: &Task, call: ToolCall, hands: Hands) -> Result<call::CallOutcome, Stop> {
+pub(crate) async fn ask(kernel: &Kernel, task: &Task, call: ToolCall, hands: Hands) -> Result<CallOutcome, Stop> {
     let request = Request { hands, ..Request::new(task.pid, Some(task.id), task.zone, &call.tool, call.input) };
     Ok(call::run(kernel, &request).await?)
 }
@@ -207,7 +368,7 @@ async fn ask(kernel: &Kernel, task: &Task, call: ToolCall, hands: Hands) -> Resu
 const ABREAST: usize = limits::CALLS_OPEN_MAX / 2;
 
 /// The outputs of futures that run on this task together, so many abreast, in their order.
-async fn side_by_side<F: Future>(futures: Vec<F>) -> Vec<F::Output> {
+pub(crate) async fn side_by_side<F: Future>(futures: Vec<F>) -> Vec<F::Output> {
     let mut running: Vec<_> = futures.into_iter().map(|future| (Box::pin(future), None)).collect();
     std::future::poll_fn(|context| {
         let mut left = 0;
@@ -231,46 +392,19 @@ async fn park(kernel: &Kernel, task: &Task, review: ReviewId) -> Result<EpisodeE
     Ok(EpisodeEnd::Asked)
 }
 
-fn open_brain(kernel: &Kernel, task: &Task) -> Result<Box<dyn Brain>, Stop> {
+pub(crate) async fn open_brain(kernel: &Kernel, task: &Task) -> Result<Box<dyn Brain>, Stop> {
     let spec = BrainSpec::parse(&task.brain).map_err(|unknown| Refusal::new(Code::Unsupported, unknown.to_string()))?;
     let blob = match &spec {
-        BrainSpec::Native { .. } => return kernel.models.open_native(task, spec.model().unwrap_or_default(), &kernel.tools.registry),
+        BrainSpec::Native { .. } => {
+            let texts = project_text::read(kernel, task).await?;
+            let (model, role) = (spec.model().unwrap_or_default(), kernel.gate.role_text(task)?);
+            return kernel.models.open_native(task, model, &kernel.tools.registry, texts, role);
+        }
+        BrainSpec::Vendor { .. } | BrainSpec::Acp(_) => return kernel.open_client(task, &spec).await,
         BrainSpec::Script(blob) => blob,
     };
     let bytes = kernel.ledger.blob(blob)?;
     let script = BrainScript::parse(&String::from_utf8_lossy(&bytes))
         .map_err(|error| Fault::new(FaultKind::Brain, "the script does not parse", error))?;
     Ok(Box::new(script))
-}
-
-/// A task ends with the reason for its end on record. Where nothing can be recorded it waits for better times.
-async fn fail_or_retry(kernel: &Kernel, pid: Pid, id: TaskId, stop: Stop) {
-    let (reason, waits) = match &stop {
-        Stop::Refused(refusal) => (refusal.reason.clone(), false),
-        Stop::Failed(fault) => (fault.to_string(), matches!(fault.kind, FaultKind::DiskFull | FaultKind::Io | FaultKind::Stopping)),
-    };
-    if kernel.instance.stopping() {
-        return;
-    }
-    // The record has one line for whoever looks at it later, so the remedy stands in it.
-    let remedy = match &stop {
-        Stop::Refused(refusal) => refusal.advice(),
-        Stop::Failed(fault) => fault.advice(),
-    };
-    let reason = remedy.map_or(reason.clone(), |remedy| format!("{reason} (to fix it: {remedy})"));
-    let failed = if waits { Err(reason.clone()) } else { fail(kernel, pid, id, reason).await.map_err(|fault| fault.to_string()) };
-    if let Err(why) = failed {
-        world::log!("skep: {id} waits: {why}");
-        tokio::time::sleep(Duration::from_millis(RETRY_MS)).await;
-    }
-}
-
-/// Records that a task failed, and closes its workspace.
-pub(crate) async fn fail(kernel: &Kernel, pid: Pid, id: TaskId, reason: String) -> Result<(), Fault> {
-    let pending = kernel.ledger.commit(|world, _| match world.tasks.get(&id) {
-        Some(task) if !task.state.ended() => (vec![TaskFailed { pid, task: Some(id), reason }.into()], ()),
-        _ => (Vec::new(), ()),
-    })?;
-    pending.durable().await?;
-    kernel.close_workspace(pid, id).await
 }

@@ -1,8 +1,9 @@
 //! This run of the kernel: where its state lies, for whom it acts, what it was given, and whether it is stopping.
 
-use crate::Tuning;
-use crate::settings::OperatorSettings;
+use crate::{Crash, Tuning};
+use host::LiveSettings;
 use ledger::Home;
+use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,10 +13,13 @@ pub struct Instance {
     pub(crate) user: String,
     pub started_ms: i64,
     pub(crate) tuning: Tuning,
-    pub(crate) settings: OperatorSettings,
+    /// The operator's own, as they are in force now.
+    pub(crate) settings: Arc<LiveSettings>,
     /// Where a crash test wants this kernel to die.
     kill_at: Option<(String, u64)>,
     stopping: AtomicBool,
+    /// What a crash of the last kernel interrupted, until somebody was told.
+    pub(crate) crash: Mutex<Option<Crash>>,
 }
 
 impl Instance {
@@ -23,11 +27,11 @@ impl Instance {
         home: Arc<Home>,
         user: String,
         tuning: Tuning,
-        settings: OperatorSettings,
+        settings: Arc<LiveSettings>,
         kill_at: Option<(String, u64)>,
     ) -> Instance {
         let started_ms = jiff::Timestamp::now().as_millisecond();
-        Instance { home, user, started_ms, tuning, settings, kill_at, stopping: AtomicBool::new(false) }
+        Instance { home, user, started_ms, tuning, settings, kill_at, stopping: AtomicBool::new(false), crash: Mutex::new(None) }
     }
 
     pub fn stopping(&self) -> bool {

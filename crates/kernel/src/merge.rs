@@ -4,24 +4,32 @@
 //! those blobs are applied. **Invariant.** Nothing is overwritten that the task did not start from, and no merge happens twice: a crash at
 //! any step is finished by the next boot, which finds each path either still at its base or already done.
 
+mod answer;
 mod auto;
+mod commit;
 mod diff;
+mod import;
+mod others;
 mod undo;
 
+pub use answer::{MergeOutcome, MergeWish};
 pub(crate) use undo::finish_undone;
 pub use undo::{MergeLine, UndoOutcome};
 
+use crate::counted_work::CountedKind;
 use crate::file_thread::on_own_thread;
 use crate::throwaway_room::{RoomContent, ThrowawayRoom};
-use crate::{Kernel, MERGE, Reply};
+use crate::{Kernel, MERGE};
 use gate::MergeRights;
 use policy::Verdict;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use workspace::{
-    Bases, Dirty, Freezer, Frozen, MergePlan, Origin, RoomChanges, Swaps, Tree, aside, judge_links, repository, settle, unpair,
+    Bases, Dirty, Freezer, Frozen, FrozenChanges, KeptChanges, MergePlan, Origin, RoomChanges, Swaps, Tree, aside, judge_links, repository,
+    settle, unpair,
 };
-use world::event::{MergeFinished, MergeProposed, MergeRejected, MergeResolved, MergeStarted, ReviewAsked, TaskFinished, TaskParked};
+use world::event::{MergeFinished, MergeProposed, MergeRejected, MergeStarted, ReviewAsked, TaskFinished, TaskParked};
 use world::{
     Answer, CallPattern, Event, Fault, FaultKind, Merge, MergeId, MergePath, MergeState, Mode, ReviewState, Side, Stop, Task, TaskState,
     World,
@@ -44,15 +52,22 @@ pub(crate) async fn propose(kernel: &Kernel, task: &Task, summary: &str) -> Resu
         .gate
         .policies
         .trusted(task.zone)?
-        .ok_or_else(|| Fault::new(FaultKind::Bug, "the zone lost its policy", "no version is in force"))?;
+        .ok_or_else(|| Fault::new(FaultKind::Bug, "the repository lost its policy", "no version is in force"))?;
     let blob = kernel.ledger.keep(&frozen.to_bytes()?)?;
     let mut verdict = judge(kernel, task, &frozen).await?;
+    if matches!(verdict, Verdict::Allow(_)) && kernel.tasks.choosing.lock().contains(&task.id) {
+        verdict = Verdict::Review { reasons: vec!["a person chooses what goes in".into()], rules: Vec::new() };
+    }
     if let Verdict::Allow(_) = verdict {
         // A rule that lets merges pass lets pass those that tests and their own smallness vouch for.
         let doubts = auto::doubts(kernel, task, &frozen, &trusted.config).await?;
         if !doubts.is_empty() {
             verdict = Verdict::Review { reasons: doubts, rules: Vec::new() };
         }
+    }
+    // What no gate has seen is seen by a person, whatever the rules say.
+    if matches!(verdict, Verdict::Allow(_)) && crate::talk::ungated(task).is_some() {
+        verdict = Verdict::Review { reasons: Vec::new(), rules: Vec::new() };
     }
     let (digest, paths) = (frozen.digest.clone(), frozen.paths());
     let nothing = frozen.changes.is_empty() && frozen.conflicts.is_empty();
@@ -91,7 +106,7 @@ pub(crate) async fn propose(kernel: &Kernel, task: &Task, summary: &str) -> Resu
 }
 
 /// A task's changes, frozen. Much of it may be read, hashed and encrypted on the way.
-async fn frozen(kernel: &Kernel, task: &Task, summary: &str) -> Result<Frozen, Stop> {
+pub(crate) async fn frozen(kernel: &Kernel, task: &Task, summary: &str) -> Result<Frozen, Stop> {
     let (task, summary) = (task.clone(), summary.to_owned());
     on_own_thread(kernel, |kernel| async move { freeze(&kernel, &task, &summary).await }).await
 }
@@ -99,38 +114,75 @@ async fn frozen(kernel: &Kernel, task: &Task, summary: &str) -> Result<Frozen, S
 async fn freeze(kernel: &Kernel, task: &Task, summary: &str) -> Result<Frozen, Stop> {
     let opened = kernel.workspace_of(task.id).await?;
     let listed = RoomChanges::of(&opened.room).await?;
+    // Who changed nothing does not wait for the base.
+    let mut looked = if listed.paths().is_empty() {
+        listed.nothing()
+    } else {
+        let paths = listed.paths();
+        let throwaway = kernel.throwaway_room(task.zone, &opened.project, RoomContent::Repository).await?;
+        let bases = bases(kernel, task, &opened, &throwaway, &paths).await?;
+        let looked = look(kernel, task, &bases, opened.work.join("upper"), listed).await?;
+        throwaway.close().await?;
+        looked
+    };
+    let now = kernel.ledger.task(task.id)?;
+    let began = match kernel.kept_changes(&now)? {
+        Some(kept) => {
+            looked.refused.extend(kept.lost().cloned());
+            kept.began
+        }
+        None => now.workspace.and_then(|workspace| workspace.head),
+    };
+    conclude(kernel, task, summary, began, looked).await
+}
+
+/// The kept changes of a task that nobody works on, frozen over the project as it is now.
+async fn freeze_kept(kernel: &Kernel, task: &Task, kept: KeptChanges) -> Result<Frozen, Stop> {
+    let project = kernel.ledger.project_of(task.zone)?;
+    let shows = RoomContent::Kept(Box::new(kept.clone()), kernel.gate.owner(task.id)?);
+    let rebuilt = kernel.throwaway_room(task.zone, &project, shows).await?;
+    let listed = RoomChanges::of(rebuilt.room()?).await?;
+    let (began, lost): (_, Vec<MergePath>) = (kept.began.clone(), kept.lost().cloned().collect());
+    let throwaway = kernel.throwaway_room(task.zone, &project, RoomContent::Repository).await?;
+    let bases = Bases::of_kept(throwaway.room()?, kept);
+    let mut looked = look(kernel, task, &bases, rebuilt.room()?.work().join("upper"), listed).await?;
+    looked.refused.extend(lost);
+    throwaway.close().await?;
+    rebuilt.close().await?;
+    conclude(kernel, task, task.summary.as_deref().unwrap_or_default(), began, looked).await
+}
+
+/// Freezes what a room changed: `upper` is its layer.
+async fn look(kernel: &Kernel, task: &Task, bases: &Bases<'_>, upper: PathBuf, listed: RoomChanges) -> Result<FrozenChanges, Stop> {
+    let gate = MergeRights::of(&kernel.gate, task)?;
+    let counter = kernel.tasks.counted.begin(CountedKind::Freezing, Some(task.id), listed.paths().len() as u64);
+    let keeping = kernel.ledger.keeping();
+    let sight = kernel.gate.sight(kernel.gate.owner(task.id)?)?;
+    let freezer = Freezer {
+        gate: &gate,
+        bases,
+        at: &|| counter.step(),
+        keep: &|bytes| keeping.keep(bytes),
+        blobs: &|blob| kernel.ledger.blob(blob),
+        masked: &|path| sight.masks(path).map(|by| by.to_string()),
+        upper: Tree::at(upper)?,
+        tree: tree_of(kernel, task)?,
+    };
+    let looked = freezer.freeze(listed).await?;
+    drop(freezer);
+    keeping.done()?;
+    Ok(looked)
+}
+
+async fn conclude(kernel: &Kernel, task: &Task, summary: &str, began: Option<String>, mut looked: FrozenChanges) -> Result<Frozen, Stop> {
+    others::name(kernel, task, &mut looked)?;
     let trusted = kernel
         .gate
         .policies
         .trusted(task.zone)?
-        .ok_or_else(|| Fault::new(FaultKind::Bug, "the zone lost its policy", "no version is in force"))?;
-    // Who changed nothing does not wait for the base.
-    let looked = if listed.paths().is_empty() {
-        listed.nothing()
-    } else {
-        let gate = MergeRights::of(&kernel.gate, task)?;
-        let paths = listed.paths();
-        let throwaway = kernel.throwaway_room(task.zone, &opened.project, RoomContent::Repository).await?;
-        let bases = bases(kernel, task, &opened, &throwaway, &paths).await?;
-        let keeping = kernel.ledger.keeping();
-        let sight = kernel.gate.sight(kernel.gate.owner(task.id)?)?;
-        let freezer = Freezer {
-            gate: &gate,
-            bases: &bases,
-            keep: &|bytes| keeping.keep(bytes),
-            blobs: &|blob| kernel.ledger.blob(blob),
-            masked: &|path| sight.masks(path).map(|by| by.to_string()),
-            upper: Tree::at(opened.work.join("upper"))?,
-            tree: tree_of(kernel, task)?,
-        };
-        let looked = freezer.freeze(listed).await?;
-        drop(freezer);
-        keeping.done()?;
-        throwaway.close().await?;
-        looked
-    };
-    let began = kernel.ledger.task(task.id)?.workspace.and_then(|workspace| workspace.head);
-    let head = repository::head(&opened.project, &kernel.instance.home.path).await?;
+        .ok_or_else(|| Fault::new(FaultKind::Bug, "the repository lost its policy", "no version is in force"))?;
+    let project = kernel.ledger.project_of(task.zone)?;
+    let head = repository::head(&project, &kernel.instance.home.path).await?;
     Ok(Frozen::new(task.id, summary, head, began, trusted.version, looked)?)
 }
 
@@ -147,7 +199,8 @@ pub(crate) async fn bases<'a>(
     let dirty = Dirty::parse(&kernel.ledger.blob(&base.blob)?)?;
     let mut bases = Bases::at(throwaway.room()?, &base, dirty, paths).await?;
     bases.distrust(&opened.project, workspace.since_us, base.until_us, paths).await?;
-    Ok(bases)
+    let kept = kernel.kept_changes(&kernel.ledger.task(task.id)?)?;
+    Ok(bases.with_kept(kept.unwrap_or_default()))
 }
 
 /// The files of a task's project.
@@ -159,6 +212,7 @@ fn tree_of(kernel: &Kernel, task: &Task) -> Result<Tree, Stop> {
 /// Asks a person about these changes, and parks the task on the question.
 fn question(world: &World, task: &Task, frozen: &Frozen, mut reasons: Vec<String>, rules: Vec<String>) -> Vec<Event> {
     reasons.extend(frozen.marks());
+    reasons.extend(crate::talk::ungated(task).map(|why| format!("it comes from a talk, {why}")));
     let (pid, id, review) = (task.pid, Some(task.id), world.next_review());
     let asked = ReviewAsked {
         pid,
@@ -193,23 +247,26 @@ enum AfterProposal {
 pub(crate) async fn resume(kernel: &Kernel, task: &Task, merge: Merge) -> Result<(), Stop> {
     let mut frozen = Frozen::parse(&kernel.ledger.blob(&merge.frozen)?)?;
     match merge.state {
-        MergeState::Applying => apply_rest(kernel, task, merge.id, &frozen.summary, merge.snapshot.as_deref()).await,
+        MergeState::Applying => apply_rest(kernel, task, merge.id, &frozen.summary).await,
         MergeState::Applied | MergeState::Rejected | MergeState::Undoing | MergeState::Undone => {
             finish(kernel, task, &frozen.summary, Vec::new()).await
         }
         MergeState::Proposed => match answer_of(kernel, task) {
-            Some((Answer::Allow, by)) => match stale_reason(kernel, task, &frozen).await? {
-                None => {
-                    frozen.resolve(&merge.sides);
-                    begin_apply(kernel, task, merge.id, frozen, Agreed::Person { by: &by, sides: &merge.sides }).await
-                }
+            Some((Answer::Allow, by)) => {
+                frozen.choose(&merge.only);
                 // The answer is void, and a new question is asked on what is true now.
-                Some(why) => propose_again(kernel, task, merge.id, &frozen.summary, why).await,
-            },
+                if let Some(why) = stale_reason(kernel, task, &frozen).await? {
+                    return propose_again(kernel, task, merge.id, &frozen.summary, &why).await;
+                }
+                frozen.resolve(&merge.sides);
+                begin_apply(kernel, task, merge.id, frozen, Agreed::Person { by: &by, sides: &merge.sides }).await
+            }
             Some((Answer::Deny, by)) => {
                 reject(kernel, task, merge.id, &by, "refused in review").await?;
                 finish(kernel, task, &with_note(&frozen.summary, &format!("changes rejected by {by}")), Vec::new()).await
             }
+            // Its task goes on in the same commit.
+            Some((Answer::Changes, _)) => Ok(()),
             None if task.state == TaskState::Running => {
                 propose_again(kernel, task, merge.id, &frozen.summary, "the kernel ended before it was decided").await
             }
@@ -236,20 +293,20 @@ fn answer_of(kernel: &Kernel, task: &Task) -> Option<(Answer, String)> {
 }
 
 /// What is no longer as it was when the question was asked.
-async fn stale_reason(kernel: &Kernel, task: &Task, frozen: &Frozen) -> Result<Option<&'static str>, Stop> {
-    let zone = kernel.ledger.look(|world| world.zones.get(&task.zone).map(|zone| (zone.path.clone(), zone.policy_version)));
-    let Some((path, version)) = zone else { return Ok(Some("the zone is gone")) };
-    Ok(if repository::head(path.as_ref(), &kernel.instance.home.path).await? != frozen.head {
-        Some("HEAD moved after the question")
-    } else if version != frozen.policy_version {
-        Some("the policy changed after the question")
-    } else if !aside(|| Ok::<_, Stop>(frozen.holds(&tree_of(kernel, task)?)?))? {
-        Some("a file changed after the question")
-    } else if !aside(|| judge_links(&tree_of(kernel, task)?, &frozen.changes, Origin::Task).map_err(Stop::from))?.is_empty() {
-        Some("a link or a folder changed after the question")
-    } else {
-        None
-    })
+async fn stale_reason(kernel: &Kernel, task: &Task, frozen: &Frozen) -> Result<Option<String>, Stop> {
+    let zone = kernel.ledger.look(|world| Some((world.zones.get(&task.zone)?.path.clone(), world.policy_version(task.zone)?)));
+    let Some((path, version)) = zone else { return Ok(Some("the repository is gone".into())) };
+    if repository::head(path.as_ref(), &kernel.instance.home.path).await? != frozen.head {
+        return Ok(Some("HEAD moved after the question".into()));
+    }
+    if version != frozen.policy_version {
+        return Ok(Some("the policy changed after the question".into()));
+    }
+    if let Some(path) = aside(|| Ok::<_, Stop>(frozen.moved(&tree_of(kernel, task)?)?))? {
+        return Ok(Some(format!("`{path}` changed after the question")));
+    }
+    let led_away = aside(|| judge_links(&tree_of(kernel, task)?, &frozen.changes, Origin::Task).map_err(Stop::from))?;
+    Ok(led_away.into_keys().next().map(|path| format!("a link or a folder around `{path}` changed after the question")))
 }
 
 async fn reject(kernel: &Kernel, task: &Task, merge: MergeId, by: &str, reason: &str) -> Result<(), Fault> {
@@ -283,7 +340,7 @@ async fn begin_apply(kernel: &Kernel, task: &Task, merge: MergeId, mut frozen: F
         Err(why) => (Vec::new(), Some(why)),
     })?;
     match pending.durable().await? {
-        None => apply_rest(kernel, task, merge, &frozen.summary, Some(&snapshot)).await,
+        None => apply_rest(kernel, task, merge, &frozen.summary).await,
         // The answer is void, and a new question is asked on what is true now.
         Some(why) => Box::pin(propose_again(kernel, task, merge, &frozen.summary, &why)).await,
     }
@@ -298,13 +355,36 @@ enum Agreed<'a> {
     Person { by: &'a str, sides: &'a BTreeMap<String, Side> },
 }
 
-async fn apply_rest(kernel: &Kernel, task: &Task, merge: MergeId, summary: &str, snapshot: Option<&str>) -> Result<(), Stop> {
-    let snapshot = snapshot.ok_or_else(|| Fault::new(FaultKind::Bug, "a merge has no log", merge))?;
+/// Puts the changes in place, makes their commit where one is wanted, and ends the task.
+async fn apply_rest(kernel: &Kernel, task: &Task, id: MergeId, summary: &str) -> Result<(), Stop> {
+    let merge = kernel.ledger.look(|world| world.merges.get(&id).cloned());
+    let merge = merge.ok_or_else(|| Fault::new(FaultKind::Bug, "a merge is gone", id))?;
+    let snapshot = merge.snapshot.as_deref().ok_or_else(|| Fault::new(FaultKind::Bug, "a merge has no log", id))?;
     let plan = MergePlan::parse(&kernel.ledger.blob(snapshot)?)?;
-    let tree = tree_of(kernel, task)?;
-    let paths = plan.apply(&tree, &|blob| kernel.ledger.blob(blob), &|moment| kernel.instance.fault_at("merge", moment))?;
-    let finished = MergeFinished { pid: task.pid, task: Some(task.id), merge, paths };
-    finish(kernel, task, summary, vec![finished.into()]).await
+    let goes_elsewhere = merge.commit.as_ref().is_some_and(|wish| wish.branch.is_some());
+    let paths = match goes_elsewhere {
+        true => plan.told(),
+        false => {
+            let tree = tree_of(kernel, task)?;
+            let counter = kernel.tasks.counted.begin(CountedKind::Merging, Some(task.id), plan.len());
+            let at = |moment| {
+                counter.at(workspace::step_of(moment));
+                kernel.instance.fault_at("merge", moment);
+            };
+            plan.apply(&tree, &|blob| kernel.ledger.blob(blob), &at)?
+        }
+    };
+    let committed = commit::make(kernel, task, &merge, &plan, &paths).await?;
+    // On the branch alone they would be, and there they are not.
+    if let (true, Some(Event::MergeUncommitted(no))) = (goes_elsewhere, &committed) {
+        let note = with_note(summary, &format!("not merged: {}", no.reason));
+        let left = plan.told().into_iter().map(|path| MergePath { refused: Some(no.reason.clone()), ..path }).collect();
+        let finished = MergeFinished { pid: task.pid, task: Some(task.id), merge: id, paths: left };
+        return finish(kernel, task, &note, committed.into_iter().chain([finished.into()]).collect()).await;
+    }
+    let (imported, summary) = import::run(kernel, task, summary).await?;
+    let finished = MergeFinished { pid: task.pid, task: Some(task.id), merge: id, paths };
+    finish(kernel, task, &summary, committed.into_iter().chain(imported).chain([finished.into()]).collect()).await
 }
 
 fn with_note(summary: &str, note: &str) -> String {
@@ -340,74 +420,4 @@ async fn judge(kernel: &Kernel, task: &Task, frozen: &Frozen) -> Result<Verdict,
         }
         other => other,
     })
-}
-
-impl Kernel {
-    /// Approves a task's open merge if it is the one that was seen, waits for it, and tells what became of each path.
-    pub async fn merge(
-        &self,
-        id: world::TaskId,
-        digest: Option<&str>,
-        sides: BTreeMap<String, Side>,
-        by: &str,
-    ) -> Result<Vec<MergePath>, Stop> {
-        use world::{Code, Refusal};
-        let task = self.ledger.task(id)?;
-        let merge = self.ledger.merge_of(&task);
-        let (TaskState::Parked { review }, Some(merge)) = (task.state, merge) else {
-            let why = match task.state {
-                TaskState::Queued | TaskState::Running => "is not done yet",
-                TaskState::Parked { .. } => "waits for another review",
-                _ => "has nothing to merge",
-            };
-            return Err(Refusal::new(Code::WrongState, format!("{id} {why}")).remedy(world::Remedy::ShowTask { task: id }).into());
-        };
-        if digest.is_some_and(|digest| digest != merge.digest) {
-            return Err(Refusal::new(Code::WrongState, "the changes are not the ones you looked at")
-                .remedy(world::Remedy::ShowChangesAgain { task: id })
-                .into());
-        }
-        let frozen = Frozen::parse(&self.ledger.blob(&merge.frozen)?)?;
-        let is_chosen = |path: &String| sides.contains_key(path) || merge.sides.contains_key(path);
-        // Done without a single change the task's work would be gone.
-        if frozen.changes.is_empty() && !frozen.conflicts.iter().any(|conflict| is_chosen(&conflict.path)) {
-            return Err(Refusal::new(Code::WrongState, "nothing would be merged: every change is a conflict, and no side is chosen")
-                .remedy(world::Remedy::ShowConflicts { task: id })
-                .into());
-        }
-        if !sides.is_empty() {
-            let clashing = |path: &String| frozen.conflicts.iter().any(|conflict| conflict.path == *path && conflict.mine.is_some());
-            if let Some(path) = sides.keys().find(|path| !clashing(path)) {
-                return Err(Refusal::new(Code::BadInput, format!("`{path}` is no conflict that a choice decides"))
-                    .remedy(world::Remedy::ShowConflicts { task: id })
-                    .into());
-            }
-            self.ledger.record(MergeResolved { pid: task.pid, task: Some(id), merge: merge.id, sides, by: by.to_owned() }).await?;
-        }
-        self.answer(review, Reply::yes(), by, None).await?;
-        let task = self.tasks.settled(id).await?;
-        let left_out = self.ledger.look(|world| task.merge.and_then(|merge| world.merges.get(&merge)).map(|merge| merge.state));
-        if task.state == TaskState::Done && left_out == Some(world::MergeState::Rejected) {
-            let reason = format!("nothing is merged: {}", task.summary.unwrap_or_else(|| "every change is left out".into()));
-            return Err(Refusal::new(Code::WrongState, reason).remedy(world::Remedy::ShowLeftOut { task: id }).into());
-        }
-        if task.state != TaskState::Done {
-            let reason = task.summary.unwrap_or_else(|| "HEAD, policy or a file changed after you looked; a new review is open".into());
-            return Err(Refusal::new(Code::WrongState, reason).remedy(world::Remedy::MergeAgain { task: id }).into());
-        }
-        Ok(self.ledger.merged(id)?)
-    }
-
-    /// Refuses a task's open merge; its changes are dropped.
-    pub async fn reject(&self, id: world::TaskId, by: &str, reason: Option<String>) -> Result<(), Stop> {
-        use world::{Code, Refusal};
-        let task = self.ledger.task(id)?;
-        let (TaskState::Parked { review }, Some(_)) = (task.state, task.merge) else {
-            return Err(Refusal::new(Code::WrongState, format!("{id} has no changes that wait"))
-                .remedy(world::Remedy::CancelTask { task: Some(id) })
-                .into());
-        };
-        self.answer(review, Reply::no(), by, reason).await?;
-        self.tasks.settled(id).await.map(drop)
-    }
 }

@@ -3,7 +3,7 @@
 //! `$SKEP_HOME/config.yml` names it; a project cannot. It runs outside any room as the operator, so it gets no text in its arguments.
 
 use crate::Kernel;
-use crate::settings::ReviewSettings;
+use host::ReviewSettings;
 use ledger::name_of;
 use std::collections::BTreeSet;
 use std::process::Stdio;
@@ -18,34 +18,32 @@ use world::{Answer, Event, Pid, ReviewId, ReviewState, World};
 const NOTIFY_MS_MAX: u64 = 10_000;
 const LOOK_MS: u64 = 200;
 
+/// What was told already.
+struct Told {
+    review: Option<ReviewId>,
+    waiting: BTreeSet<String>,
+    nearly: BTreeSet<String>,
+}
+
+impl Told {
+    /// All there is now: nobody is told of what waited before there was anybody to tell.
+    fn all(kernel: &Kernel) -> Told {
+        let review = kernel.ledger.look(|world| world.reviews.keys().last().copied());
+        Told { review, waiting: waits(kernel), nearly: kernel.ledger.look(warned) }
+    }
+}
+
 /// Follows the questions until the kernel stops.
 pub(crate) async fn run(kernel: Arc<Kernel>) {
-    let ReviewSettings { notify, deadline } = kernel.instance.settings.review.clone();
-    let deadline = deadline.and_then(|text| policy::parse_duration(&text).ok());
-    if notify.is_none() && deadline.is_none() {
-        return;
-    }
-    let mut told = kernel.ledger.look(|world| world.reviews.keys().last().copied());
-    let mut waiting = waits(&kernel);
-    let mut nearly = kernel.ledger.look(warned);
+    let mut told = None;
     let mut follow = kernel.ledger.journal().follow();
     while !kernel.instance.stopping() {
-        let (waits, warned) = (waits(&kernel), kernel.ledger.look(warned));
-        for text in waits.difference(&waiting).chain(warned.difference(&nearly)) {
-            if let Some(command) = &notify {
-                tokio::spawn(tell(command.clone(), visible(text)));
-            }
-        }
-        (waiting, nearly) = (waits, warned);
-        let fresh: Vec<(ReviewId, String)> = kernel.ledger.look(|world| {
-            let open = world.reviews.values().filter(|review| Some(review.id) > told && review.state == ReviewState::Open);
-            open.map(|review| (review.id, format!("{} asks: {} ({})", review.id, review.tool, review.reasons.join("; ")))).collect()
-        });
-        for (id, text) in fresh {
-            told = Some(id);
-            if let Some(command) = &notify {
-                tokio::spawn(tell(command.clone(), visible(&text)));
-            }
+        // As they are now: a change of the settings is a record, so it wakes this loop.
+        let ReviewSettings { notify, deadline } = kernel.instance.settings.in_force().review.clone();
+        let deadline = deadline.and_then(|text| policy::parse_duration(&text).ok());
+        match &notify {
+            Some(command) => tell_new(&kernel, command, told.get_or_insert_with(|| Told::all(&kernel))),
+            None => told = None,
         }
         if let Some(deadline) = deadline {
             expire(&kernel, deadline).await;
@@ -57,6 +55,23 @@ pub(crate) async fn run(kernel: Arc<Kernel>) {
             () = tick, if deadline.is_some() => {}
         }
     }
+}
+
+/// Tells of what came since the last time.
+fn tell_new(kernel: &Kernel, command: &[String], told: &mut Told) {
+    let (waits, warned) = (waits(kernel), kernel.ledger.look(warned));
+    for text in waits.difference(&told.waiting).chain(warned.difference(&told.nearly)) {
+        tokio::spawn(tell(command.to_vec(), visible(text)));
+    }
+    let fresh: Vec<(ReviewId, String)> = kernel.ledger.look(|world| {
+        let open = world.reviews.values().filter(|review| Some(review.id) > told.review && review.state == ReviewState::Open);
+        open.map(|review| (review.id, format!("{} asks: {} ({})", review.id, review.tool, review.reasons.join("; ")))).collect()
+    });
+    for (id, text) in fresh {
+        told.review = Some(id);
+        tokio::spawn(tell(command.to_vec(), visible(&text)));
+    }
+    (told.waiting, told.nearly) = (waits, warned);
 }
 
 /// Budgets at whose cap a request waits for a person.

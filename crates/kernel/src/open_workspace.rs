@@ -2,12 +2,13 @@
 //!
 //! **Invariant.** A task has at most one open room, and what runs in it began after `workspace.opened` was on record.
 
+use crate::client::RoomTerms;
 use crate::scan::Scan;
 use crate::{Kernel, replay};
-use gate::{RoomRuntime, Who};
+use gate::{Request, RoomRuntime, Who};
 use ledger::Ledger;
 use parking_lot::Mutex;
-use sandbox::{Workspace, WorkspaceSpec};
+use sandbox::{Bind, HostShare, Workspace, WorkspaceSpec};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -31,17 +32,45 @@ pub(crate) struct OpenWorkspace {
     /// What is masked in it.
     found: Mutex<Arc<MaskSet>>,
     pub scan: Scan,
+    /// What it shows of the machine beside what every room shows, and of the repository.
+    pub shares: Vec<HostShare>,
+    pub binds: Vec<Bind>,
 }
 
 impl OpenWorkspace {
+    /// The same in a folder that was renamed. A copy that lies in it is found there.
+    pub fn moved(mut self, work: PathBuf) -> OpenWorkspace {
+        for bind in &mut self.binds {
+            if let Ok(name) = bind.source.strip_prefix(&self.work) {
+                bind.source = work.join(name);
+            }
+        }
+        OpenWorkspace { room: self.room.at(work.clone()), work, ..self }
+    }
+
+    /// Whether this host itself made it.
+    pub fn is_native(&self) -> bool {
+        self.runtime == RoomRuntime::Native
+    }
+
+    /// Whether exactly this is masked in it.
+    pub fn is_masked_as(&self, found: &MaskSet) -> bool {
+        let own = self.found.lock();
+        own.masks == found.masks && own.hides_git() == found.hides_git()
+    }
+
     /// Why its room hides a path that has an innocent name: it is another name of a hidden file.
     pub fn other_name(&self, path: &str) -> Option<Hidden> {
         self.found.lock().same.get(Path::new(path)).map(|of| Hidden::Same(of.clone()))
     }
 
     /// Masks the room as the next job is to see it. False where its overlay still takes a file for missing that has come to the project: no
-    /// mask holds on that, and the overlay may think of it at any time.
+    /// mask holds on that, and the overlay may think of it at any time. False too where git's own folder is to be seen and was not, or the
+    /// other way round: a repository outside the project was bound when the room was opened, or was not.
     async fn remask(&self, found: Arc<MaskSet>) -> Result<bool, Stop> {
+        if self.found.lock().hides_git() != found.hides_git() {
+            return Ok(false);
+        }
         let absent = self.room.remask(&found.masks).await.map_err(room_fault)?;
         *self.found.lock() = found;
         let layers = [Some(self.work.join("upper")), workspace::replay::layer(&self.work)];
@@ -55,6 +84,8 @@ pub struct OpenWorkspaces {
     pub(crate) ledger: Arc<Ledger>,
     open: Mutex<HashMap<TaskId, Arc<OnceCell<Arc<OpenWorkspace>>>>>,
     path_locks: Mutex<HashMap<TaskId, Arc<PathLocks>>>,
+    /// One lock for each task whose workspace somebody closes, or takes up again.
+    closing: Mutex<HashMap<TaskId, Arc<tokio::sync::Mutex<()>>>>,
     /// Rooms on their way to another runtime: what is still to be closed, and where to.
     moving: Mutex<HashMap<TaskId, (OpenWorkspace, RoomRuntime)>>,
 }
@@ -64,7 +95,7 @@ const MOVE_MAX: Duration = Duration::from_secs(2);
 
 impl OpenWorkspaces {
     pub(crate) fn new(ledger: Arc<Ledger>) -> OpenWorkspaces {
-        OpenWorkspaces { ledger, open: Mutex::default(), path_locks: Mutex::default(), moving: Mutex::default() }
+        OpenWorkspaces { ledger, open: Mutex::default(), path_locks: Mutex::default(), closing: Mutex::default(), moving: Mutex::default() }
     }
 
     pub fn close_all(&self) {
@@ -107,8 +138,22 @@ impl OpenWorkspaces {
         self.path_locks.lock().entry(task).or_default().clone()
     }
 
+    /// Held by whoever closes a task's workspace or has the task go on.
+    pub(crate) fn closing(&self, task: TaskId) -> Arc<tokio::sync::Mutex<()>> {
+        let mut closing = self.closing.lock();
+        closing.retain(|id, lock| *id == task || Arc::strong_count(lock) > 1);
+        closing.entry(task).or_default().clone()
+    }
+
+    /// Lets go of a task's room; its files stay.
+    pub(crate) fn forget(&self, task: TaskId) {
+        self.open.lock().remove(&task);
+        self.path_locks.lock().remove(&task);
+        self.moving.lock().remove(&task);
+    }
+
     /// Ends what runs in a task's room, and waits until it is gone.
-    pub(crate) async fn end_workspace(&self, task: TaskId) -> Result<(), Fault> {
+    pub(crate) async fn end_room(&self, task: TaskId) -> Result<(), Fault> {
         let Some(mut opened) = self.open.lock().remove(&task).and_then(|cell| cell.get().cloned()) else { return Ok(()) };
         opened.scan.end().await;
         let began = Instant::now();
@@ -136,14 +181,14 @@ impl Kernel {
 
     /// The room of a task for a job of this process and template, masked as they may see it. It moves when another runtime than its own makes
     /// rooms of that template, and is opened anew when it can't be masked as it is.
-    pub(crate) async fn workspace_for(&self, task: TaskId, who: Who, template: &str) -> Result<Arc<OpenWorkspace>, Stop> {
-        let wanted = self.gate.policies.runtime(who.zone, Some(template))?;
+    pub(crate) async fn workspace_for(&self, task: TaskId, request: &Request, template: &str) -> Result<Arc<OpenWorkspace>, Stop> {
+        let wanted = self.gate.policies.runtime(request.zone, Some(template))?;
         let began = Instant::now();
         loop {
             let opened = self.workspace_of(task).await?;
             let held = opened.runtime;
             if held == wanted {
-                let found = self.gate.masks.find(&self.gate.sight(who)?).await?;
+                let found = self.gate.masks.find(&self.sight_for(request)?).await?;
                 if opened.remask(found).await? {
                     return Ok(opened);
                 }
@@ -151,9 +196,9 @@ impl Kernel {
             drop(opened);
             if !self.workspaces.move_to(task, wanted) && began.elapsed() > MOVE_MAX {
                 let why = if held == wanted {
-                    format!("the project has new files that must be masked, and something of {task} still runs in the room")
+                    format!("other files of the project must be masked, and something of {task} still runs in the sandbox")
                 } else {
-                    format!("`{template}` has rooms of {}, and something of {task} still runs in one of {}", wanted.name(), held.name())
+                    format!("`{template}` has sandboxes of {}, and something of {task} still runs in one of {}", wanted.name(), held.name())
                 };
                 return Err(Refusal::new(Code::WrongState, why).hint("call it again when that is over").into());
             }
@@ -163,13 +208,17 @@ impl Kernel {
 
     async fn mount_workspace(&self, task: TaskId) -> Result<Arc<OpenWorkspace>, Stop> {
         let found = self.ledger.look(|world| {
-            let task = world.tasks.get(&task).filter(|task| !task.state.ended())?;
+            // One that ended is opened only to be closed in order.
+            let task = world.tasks.get(&task).filter(|task| !task.state.at_rest() || task.workspace.is_some())?;
             let zone = world.zones.get(&task.zone)?;
             Some((task.clone(), zone.id, PathBuf::from(&zone.path)))
         });
-        let Some((Task { pid, workspace: recorded, replays, .. }, zone, project)) = found else {
+        let Some((taken_up, zone, project)) = found else {
             return Err(Refusal::new(Code::WrongState, format!("{task} has ended")).into());
         };
+        let kept = self.kept_changes(&taken_up)?;
+        let owner = taken_up.clone();
+        let Task { pid, workspace: recorded, replays, .. } = taken_up;
         let moved = self.workspaces.moving.lock().remove(&task);
         let runtime = match moved {
             Some((left, runtime)) => {
@@ -187,23 +236,47 @@ impl Kernel {
             }
             std::fs::create_dir_all(&work).map_err(|error| Fault::io("make", &work, error))
         })?;
+        if let Some(kept) = kept.filter(|_| recorded.is_none()) {
+            aside(|| workspace::keep::lay(&kept, &project, &work, &|blob| self.ledger.blob(blob)))?;
+        }
+        // Before anything is compared with the project: what is changed from here on has no base.
+        let since_us = base::earliest_us();
         let sight = self.gate.sight(Who { pid, zone, task: Some(task) })?;
         let found = self.gate.masks.find(&sight).await?;
         let mut spec = WorkspaceSpec::new(&project, &work);
         spec.masked = found.masks.iter().cloned().collect();
-        spec.binds = git_binds(&project, &work, &self.instance.home.path, &found.configs).await?;
+        spec.binds = git_binds(&project, &work, &self.instance.home.path, &found).await?;
         let then = match replays {
             Some(of) if recorded.is_none() => Some(replay::base::rebuild(self, of, zone, &project, &work, &sight).await?),
             _ => None,
         };
         spec.beneath = workspace::replay::layer(&work);
-        let room = self.rooms.open_room(runtime, spec).await?;
+        let toolchains = self.rooms.toolchain_shares(&project).await;
+        let shown = self.rooms.given().host_binds.targets();
+        spec.shares = aside(|| self.brains.shares(&owner, &toolchains, &shown, &project))?;
+        let shares: Vec<HostShare> = toolchains.into_iter().chain(spec.shares.iter().cloned()).collect();
+        let wanted = RoomTerms { found: &found, shares: &shares, binds: &spec.binds };
+        let idle = match recorded {
+            None if runtime == RoomRuntime::Native => self.take_idle_room(&owner, &work, wanted).await?,
+            _ => None,
+        };
+        match recorded {
+            None => self.rooms.take_layers(zone, pid, &work, || self.waiting_home(zone, pid)),
+            Some(_) => self.rooms.find_brain_home(zone, pid, &work, || self.waiting_home(zone, pid)),
+        }
+        let (room, binds) = match idle {
+            Some(OpenWorkspace { room, binds, .. }) => (room, binds),
+            None => {
+                let binds = spec.binds.clone();
+                (self.rooms.open_equipped(runtime, spec).await?, binds)
+            }
+        };
         if recorded.as_ref().is_some_and(|workspace| workspace.paused) {
             room.pause().await.map_err(room_fault)?;
         }
-        let opened = Arc::new(OpenWorkspace { room, runtime, sight, found: Mutex::new(found), project, work, scan: Scan::default() });
+        let opened =
+            Arc::new(OpenWorkspace { room, runtime, sight, found: Mutex::new(found), project, work, scan: Scan::default(), shares, binds });
         if recorded.is_none() {
-            let since_us = base::earliest_us();
             let (head, base) = match then {
                 Some(then) => (then.opened, Some(then.base)),
                 None => (repository::head(&opened.project, &self.instance.home.path).await?, None),
@@ -219,17 +292,30 @@ impl Kernel {
         Ok(opened)
     }
 
-    /// Ends a task's room and forgets what was written in it.
-    pub(crate) async fn close_workspace(&self, pid: Pid, task: TaskId) -> Result<(), Fault> {
+    /// Ends a task's room and removes what was written in it: it is kept, or nobody wants it.
+    pub(crate) async fn remove_workspace(&self, pid: Pid, task: TaskId) -> Result<(), Fault> {
         let opened = self.workspaces.open.lock().remove(&task).and_then(|cell| cell.get().cloned());
         self.workspaces.path_locks.lock().remove(&task);
         self.blobs.work_dropped();
         self.workspaces.moving.lock().remove(&task);
+        let mut is_quiet = true;
         if let Some(opened) = opened {
             opened.scan.end().await;
+            is_quiet = match Arc::try_unwrap(opened) {
+                Ok(opened) => match self.keep_room(pid, task, opened).await {
+                    Some(opened) => opened.room.close().await.is_ok(),
+                    None => true,
+                },
+                // A call still holds it.
+                Err(_) => false,
+            };
         }
+        self.forget_client(pid, task).await;
         self.models.close_cassettes(pid, task);
         let work = self.instance.home.work_of(task);
+        if let Some(zone) = self.ledger.look(|world| world.tasks.get(&task).map(|task| task.zone)).filter(|_| is_quiet) {
+            self.rooms.keep_layers(zone, pid, &work);
+        }
         if self.ledger.look(|world| world.tasks.get(&task).is_some_and(|task| task.workspace.is_some())) {
             self.ledger.record(WorkspaceClosed { pid, task: Some(task) }).await?;
         }

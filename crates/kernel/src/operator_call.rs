@@ -1,10 +1,9 @@
 //! The operator's own call: gets a task and a room where it changes files, and offers what it wrote like any task.
 
-use crate::call::{self, CallEnd};
 use crate::open_workspace::OpenWorkspaces;
 use crate::work::Tasks;
-use crate::{Kernel, episode, merge};
-use gate::{JobTerms, Request};
+use crate::{Kernel, call, episode, merge};
+use gate::{CallEnd, CallOutcome, JobTerms, Request};
 use serde_json::Value;
 use std::path::Path;
 use std::sync::Arc;
@@ -29,7 +28,7 @@ pub struct CallOptions {
 /// What came of an operator's call.
 #[derive(Clone, Debug)]
 pub struct CallReport {
-    pub outcome: call::CallOutcome,
+    pub outcome: CallOutcome,
     /// Where its changes wait.
     pub task: Option<TaskId>,
     /// Paths whose changes were dropped, as it was asked.
@@ -37,7 +36,7 @@ pub struct CallReport {
 }
 
 impl CallReport {
-    fn new(outcome: call::CallOutcome, task: Option<TaskId>) -> CallReport {
+    fn new(outcome: CallOutcome, task: Option<TaskId>) -> CallReport {
         CallReport { outcome, task, dropped: Vec::new() }
     }
 }
@@ -66,7 +65,7 @@ impl Tasks {
 
 impl Kernel {
     /// Takes any process's call through the door; whoever accepted it says which process speaks.
-    pub async fn call_as(&self, request: &Request) -> Result<call::CallOutcome, Fault> {
+    pub async fn call_as(&self, request: &Request) -> Result<CallOutcome, Fault> {
         call::run(self, request).await
     }
 
@@ -95,13 +94,6 @@ impl Kernel {
             return Err(refusal.into());
         }
         let Some(id) = own else { return Ok(CallReport::new(outcome?, None)) };
-        let outcome = match outcome {
-            Ok(outcome) => outcome,
-            Err(fault) => {
-                self.keep_or_fail(id, &fault).await?;
-                return Err(fault.into());
-            }
-        };
         // What a kernel on its way down ended is no outcome: the next one keeps what was written, and offers it.
         if self.instance.stopping() {
             let interrupted = Fault::new(FaultKind::Stopping, "the kernel is stopping", format!("{id} was interrupted"));
@@ -111,6 +103,13 @@ impl Kernel {
             }
             .into());
         }
+        let outcome = match outcome {
+            Ok(outcome) => outcome,
+            Err(fault) => {
+                self.keep_or_fail(id, &fault).await?;
+                return Err(fault.into());
+            }
+        };
         if let CallEnd::Pending(Refusal { review: Some(review), .. }) = &outcome.end {
             self.ledger.record(TaskParked { pid: Pid::OPERATOR, task: Some(id), review: *review }).await?;
             return Ok(CallReport::new(outcome, Some(id)));

@@ -1,21 +1,26 @@
 //! Which task is worked on next, and by whom.
 //!
 //! A process does one thing at a time: it goes on with what a person has answered, else takes the queued task of highest priority.
-//! A parked task does not hold up the queue; it has a workspace of its own.
+//! A task that waits for a person or for money does not hold up the queue; it has a workspace of its own. A project may have several workers.
 
-use crate::work::{Tasks, WorkKey};
+use crate::skill::{ChosenSkill, TaskShape, command_script};
+use crate::work::Tasks;
 use crate::{Kernel, episode};
+use agent::{NamedBy, TALK, TalkSession};
 use brain::BrainSpec;
 use brain::script::BrainScript;
+use gate::{BrainNames, FoundWorker, WorkerWish};
 use ledger::unknown_task;
-use models::{RequestOwner, file_of};
+use models::file_of;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 use workspace::MaskedNames;
 use workspace::reader::{self, Folder};
-use world::event::{CallFinished, CassetteStarted, ReplayStarted, TaskCancelled, TaskQueued, TaskTagged};
-use world::{CallId, Code, Event, Mode, Pid, Refusal, Task, TaskId, TaskState, World, ZoneId, limits};
+use world::event::{BudgetSet, CassetteStarted, ReplayStarted, TaskNarrowed, TaskQueued, TaskScheduled, TaskTagged};
+use world::{
+    Budget, CallId, Code, Event, Missing, Mode, Pid, Refusal, RefusalKind, Remedy, Task, TaskId, TaskPlacement, TaskState, ToolList, World,
+    ZoneId, limits,
+};
 use world::{Fault, Stop};
 
 /// A script longer than this is none.
@@ -35,16 +40,56 @@ pub struct NewTask {
     pub record: bool,
     /// What kind of caller its process is meanwhile, beside its role: for rules about `caller_tag`.
     pub tags: Vec<String>,
+    /// What its requests to models may use, beside the caps of its process.
+    pub budget: Option<Budget>,
+    /// Have another worker do it at once, and do not queue it behind what the first one does.
+    pub new_worker: bool,
+    /// Who is to do it, with what.
+    pub shape: TaskShape,
+    /// Which worker, and when.
+    pub placement: TaskPlacement,
 }
 
 /// What is special about a task from its start.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct TaskMarks {
     pub record: bool,
     pub replays: Option<TaskId>,
     pub tags: Vec<String>,
+    pub budget: Option<Budget>,
     /// What it writes is dropped.
     pub discard: bool,
+    /// A worker that has nothing to do takes it, or a new one, of at most so many.
+    pub workers_max: Option<usize>,
+    /// Whose a new worker is.
+    pub user: String,
+    /// The only tools that it may use.
+    pub lists: Vec<ToolList>,
+    pub skill: Option<ChosenSkill>,
+    /// The talk that it is.
+    pub talk: Option<Arc<TalkSession>>,
+    /// Whom it is for, where somebody is named.
+    pub wish: Option<NamedWorker>,
+    /// When it is its turn, and for how long.
+    pub placement: TaskPlacement,
+    /// How many tasks may wait for its worker.
+    pub queue_max: Option<usize>,
+}
+
+/// A worker whom somebody named, and what the project calls brains.
+#[derive(Clone)]
+pub(crate) struct NamedWorker {
+    pub wish: WorkerWish,
+    pub brain: Arc<BrainNames>,
+}
+
+/// A task that is on record.
+pub(crate) struct Enqueued {
+    pub task: TaskId,
+    /// Its worker was taken on for it.
+    pub is_enrolled: bool,
+    /// What its worker did until now, with the calls that were cut off.
+    pub interrupted: Option<(TaskId, Vec<CallId>)>,
 }
 
 /// A task that was queued.
@@ -55,10 +100,40 @@ pub struct Added {
     pub branch: String,
     /// The zone was set up on the way.
     pub initialised: bool,
+    /// The project's policy files differ from what is in force.
+    pub drifts: bool,
+    /// What it waits for in the queue.
+    pub behind: Option<TaskId>,
+    /// The model that was asked for, as `provider/model`, where nobody knows whether its provider has it.
+    pub unlisted: Option<String>,
+    /// Its worker was taken on for it.
+    pub is_enrolled: bool,
+    pub skill: Option<String>,
+    /// Unfinished tasks that it comes after.
+    pub after: Vec<TaskId>,
+    /// It goes before others that are queued.
+    pub is_prioritized: bool,
+    /// The task that was interrupted for it.
+    pub interrupted: Option<TaskId>,
+    /// Its worker takes nothing from its queue.
+    pub is_queue_paused: bool,
+}
+
+/// Refuses a prompt that says nothing, with what would say something, or more than a record should hold.
+pub(crate) fn check_prompt(prompt: &str, says_something: Remedy) -> Result<(), Refusal> {
+    if prompt.trim().is_empty() {
+        return Err(Refusal::new(Code::BadInput, "the prompt is empty").remedy(says_something));
+    }
+    if prompt.len() > limits::INPUT_BYTES_MAX {
+        let reason = format!("the prompt has {} bytes, and may have {} (4 MiB)", prompt.len(), limits::INPUT_BYTES_MAX);
+        let hint = "put what is long into a file of the project, and name that file in the prompt";
+        return Err(Refusal::new(Code::TooLarge, reason).hint(hint));
+    }
+    Ok(())
 }
 
 /// Words that the kernel itself gives to callers.
-const TAGS_KEPT: [&str; 3] = ["operator", "brain", "kernel"];
+const TAGS_KEPT: [&str; 7] = ["operator", "brain", "kernel", gate::WORKER, gate::JOB, gate::CLIENT, TALK];
 
 /// Tags as rules can name them: short words, sorted, each once, and none that says who somebody is.
 fn tags(mut tags: Vec<String>) -> Result<Vec<String>, Refusal> {
@@ -94,7 +169,7 @@ impl Tasks {
                 TaskState::Parked { review } => {
                     self.ledger.look(|world| world.reviews.get(&review).is_some_and(|r| r.state == world::ReviewState::Open))
                 }
-                state => state.ended(),
+                state => state.at_rest(),
             };
             if waits && !self.episodes.lock().contains_key(&id) {
                 return Ok(task);
@@ -124,25 +199,48 @@ impl Tasks {
         priority: i64,
         calls_max: Option<u64>,
         marks: TaskMarks,
-    ) -> Result<TaskId, Stop> {
+    ) -> Result<Enqueued, Stop> {
         let original = self.ledger.keep_prompt(&prompt).await?;
         let pending = self.ledger.commit(|world, _| {
-            let Some(pid) = pid.or_else(|| gate::zone_process(world, zone).map(|process| process.pid)) else {
-                return (Vec::new(), Err(Refusal::new(Code::NotFound, "the zone has no process")));
+            let (pid, mut events) = match find_worker(world, zone, pid, &marks) {
+                Ok(found) => found,
+                Err(refusal) => return (Vec::new(), Err(refusal)),
             };
+            let is_enrolled = !events.is_empty();
             let waiting = world.tasks.values().filter(|task| task.pid == pid && task.state == TaskState::Queued).count();
-            if waiting >= limits::QUEUE_MAX {
-                let full = Refusal::new(Code::Exhausted, format!("{waiting} tasks are queued already"));
-                return (Vec::new(), Err(full.hint("wait").remedy(world::Remedy::CancelTask { task: None })));
+            if waiting >= marks.queue_max.unwrap_or(limits::QUEUE_MAX) {
+                let full = Refusal::new(Code::Exhausted, format!("{waiting} tasks are queued already")).kind(RefusalKind::QueueFull);
+                return (Vec::new(), Err(full.hint("wait").remedy(Remedy::CancelTask { task: None })));
+            }
+            let TaskPlacement { prioritize, disrupt, after, timeout_ms, .. } = marks.placement;
+            if let Some(unknown) = after.iter().find(|id| !world.tasks.contains_key(id)) {
+                return (Vec::new(), Err(unknown_task(*unknown)));
             }
             let task = world.next_task();
+            // Before anybody can take it up.
+            if let Some(talk) = &marks.talk {
+                talk.set_task(task);
+            }
+            let priority = if prioritize || disrupt { world.front(pid).max(priority) } else { priority };
             let queued =
                 TaskQueued { pid, task: Some(task), zone, mode, prompt, brain, priority, calls_max, original, discard: marks.discard };
-            let replay = marks.replays.map(|of| ReplayStarted { pid, task: Some(task), of }.into());
-            let cassette = marks.record.then(|| CassetteStarted { pid, task: Some(task), file: file_of(task) }.into());
-            let tagged =
-                (!marks.tags.is_empty()).then(|| TaskTagged { pid, task: Some(task), tags: marks.tags, by: "operator".into() }.into());
-            (std::iter::once(queued.into()).chain(tagged).chain(replay).chain(cassette).collect(), Ok(task))
+            events.push(queued.into());
+            let id = Some(task);
+            if !after.is_empty() || timeout_ms.is_some() {
+                events.push(TaskScheduled { pid, task: id, after, timeout_ms }.into());
+            }
+            if !marks.tags.is_empty() {
+                events.push(TaskTagged { pid, task: id, tags: marks.tags, by: "operator".into() }.into());
+            }
+            if !marks.lists.is_empty() {
+                events.push(TaskNarrowed { pid, task: id, lists: marks.lists, by: "operator".into() }.into());
+            }
+            events.extend(marks.skill.map(|skill| skill.used(pid, task).into()));
+            events.extend(marks.budget.map(|budget| BudgetSet { pid, task: id, budget: Some(budget), by: "operator".into() }.into()));
+            events.extend(marks.replays.map(|of| ReplayStarted { pid, task: id, of }.into()));
+            events.extend(marks.record.then(|| CassetteStarted { pid, task: id, file: file_of(task) }.into()));
+            let interrupted = if disrupt { crate::interrupt::pausing(world, pid, task, &mut events) } else { None };
+            (events, Ok(Enqueued { task, is_enrolled, interrupted }))
         })?;
         Ok(pending.durable().await??)
     }
@@ -150,19 +248,45 @@ impl Tasks {
     /// A task that holds one call of the operator's own, already taken up.
     pub(crate) async fn add_operator_call(&self, zone: ZoneId, prompt: String, discard: bool) -> Result<TaskId, Stop> {
         let marks = TaskMarks { discard, ..TaskMarks::default() };
-        let id = self.enqueue(zone, Some(Pid::OPERATOR), Mode::Call, prompt, String::new(), 0, None, marks).await?;
+        let id = self.enqueue(zone, Some(Pid::OPERATOR), Mode::Call, prompt, String::new(), 0, None, marks).await?.task;
         self.ledger.record(world::event::TaskStarted { pid: Pid::OPERATOR, task: Some(id), episode: 1 }).await?;
         Ok(id)
     }
 }
 
+/// Who does a task, and the records by which that worker is taken on.
+fn find_worker(world: &World, zone: ZoneId, pid: Option<Pid>, marks: &TaskMarks) -> Result<(Pid, Vec<Event>), Refusal> {
+    if let Some(NamedWorker { wish, brain }) = &marks.wish {
+        let FoundWorker { pid, enrolled } = wish.find_or_enrol(world, zone, &marks.user, brain.as_ref())?;
+        return Ok((pid, enrolled));
+    }
+    if let Some(max) = marks.workers_max {
+        let (pid, spawned) = gate::free_worker(world, zone, max, &marks.user)?;
+        return Ok((pid, spawned.map(Event::from).into_iter().collect()));
+    }
+    let pid = pid.or_else(|| gate::zone_process(world, zone).map(|process| process.pid));
+    pid.map(|pid| (pid, Vec::new())).ok_or_else(|| Refusal::missing(Missing::Worker, "the repository has no worker"))
+}
+
 impl Kernel {
     /// Queues a task and returns at once; sets the zone up first where that needs no question.
     pub async fn add(&self, new: NewTask) -> Result<Added, Stop> {
-        if new.prompt.trim().is_empty() || new.prompt.len() > limits::INPUT_BYTES_MAX {
-            return Err(Refusal::new(Code::BadInput, "a task wants a prompt of 1 byte to 4 MiB")
-                .remedy(world::Remedy::DescribeTask)
-                .into());
+        self.add_marked(new, None).await
+    }
+
+    /// The same for a talk of the worker that it is with.
+    pub(crate) async fn add_talk(&self, new: NewTask, session: &Arc<TalkSession>) -> Result<Added, Stop> {
+        self.add_marked(new, Some(session.clone())).await
+    }
+
+    async fn add_marked(&self, mut new: NewTask, talk: Option<Arc<TalkSession>>) -> Result<Added, Stop> {
+        let tags = tags(new.tags.clone())?;
+        new.budget.as_ref().map_or(Ok(()), ledger::check_budget)?;
+        let address = self.address_of(&mut new).await?;
+        // A skill brings its own words, or needs no mind at all.
+        if new.shape.skill.is_none() {
+            check_prompt(&new.prompt, Remedy::DescribeTask)?;
+            self.check_brain_first(&new).await?;
         }
         let proposal = self.gate.init(&new.path).await?;
         if !proposal.ready() {
@@ -170,92 +294,142 @@ impl Kernel {
                 Code::Untrusted,
                 "this repository brings its own skep.yml or .skep, and you have not looked at them yet",
             )
-            .remedy(world::Remedy::TrustProject)
+            .remedy(Remedy::TrustProject)
             .into());
+        }
+        if !proposal.created.is_empty() {
+            // What was written just now is older than the task, also by the clock that stamps files: else nobody knows what it began with.
+            workspace::base::stamps_tick().await;
         }
         let trusted = self
             .gate
             .policies
             .trusted(proposal.zone)?
-            .ok_or_else(|| Refusal::new(Code::Untrusted, "no policy is in force").remedy(world::Remedy::TrustProject))?;
-        let brain = match (&new.brain, &trusted.config.brain) {
-            (Some(asked), _) => self.brain_of(proposal.zone, asked, &proposal.path, NamedBy::Operator).await?,
-            (None, Some(own)) => self.brain_of(proposal.zone, own, &proposal.path, NamedBy::Project).await?,
-            (None, None) => self.brain_of(proposal.zone, "native", &proposal.path, NamedBy::Operator).await?,
+            .ok_or_else(|| Refusal::new(Code::Untrusted, "no policy is in force").remedy(Remedy::TrustProject))?;
+        if let Some(address) = &address {
+            WorkerWish::new(address, &trusted)?;
+        }
+        let shaped = self.shape(&trusted, &new.prompt, &new.shape)?;
+        check_prompt(&shaped.prompt, Remedy::DescribeTask)?;
+        let mut asked = None;
+        let brain = match &shaped.command {
+            Some(command) => BrainSpec::Script(self.ledger.keep(command_script(command).as_bytes())?).to_string(),
+            None => {
+                let (brain, named) = self.brains.wanted(Some(proposal.zone), new.brain.as_deref(), Some(&trusted.config));
+                let spec = self.brains.named(&brain, Some(&trusted.config))?;
+                asked = new.brain.as_ref().and(spec.model()).map(str::to_owned);
+                self.brain_of(proposal.zone, spec, &proposal.path, named).await?
+            }
         };
         let calls_max = match (new.calls_max, trusted.config.limits.calls) {
             (Some(wanted), Some(limit)) => Some(wanted.min(limit)),
             (wanted, limit) => wanted.or(limit),
         };
-        let marks = TaskMarks { record: new.record || self.models.record, tags: tags(new.tags)?, ..TaskMarks::default() };
-        let id = self.tasks.enqueue(proposal.zone, None, new.mode, new.prompt, brain, new.priority, calls_max, marks).await?;
-        self.tasks.wake();
-        Ok(Added { task: id, process: proposal.process, branch: proposal.branch, initialised: !proposal.created.is_empty() })
-    }
-
-    /// Stops a task where it is, and comes back when no process and no request of it is left. What it wrote is dropped; the journal keeps what it did.
-    pub async fn cancel(&self, id: TaskId, by: &str) -> Result<(), Stop> {
-        let began = Instant::now();
-        let mut follow = self.ledger.journal().follow();
-        let mut is_waiting = false;
-        // On record first: from here on nothing of it begins.
-        let (pid, calls) = loop {
-            let pending = self.ledger.commit(|world, _| match cancelled(world, id, by) {
-                Ok((pid, calls, events)) => (events, Ok((pid, calls))),
-                Err(no) => (Vec::new(), Err(no)),
-            })?;
-            match pending.durable().await? {
-                Ok(found) => break found,
-                Err(Uncancelled::Refused(refusal)) if is_waiting => return Err(merged_first(self, id).unwrap_or(refusal).into()),
-                Err(Uncancelled::Refused(refusal)) => return Err(refusal.into()),
-                // Halfway in, a merge is neither the old project nor the new one: it comes to its end first.
-                Err(Uncancelled::Applying) => match APPLY_MAX.checked_sub(began.elapsed()) {
-                    Some(left) => drop(tokio::time::timeout(left, follow.changed()).await),
-                    None => return Err(still_applied(id).into()),
-                },
-            }
-            is_waiting = true;
+        let wish = self.named_worker(proposal.zone, address, shaped.role.as_deref(), &trusted)?;
+        let skill = shaped.skill.as_ref().map(|skill| skill.name.clone());
+        let timeout_ms = new.placement.timeout_ms.or(trusted.config.zone.limits.task_timeout_ms).filter(|_| talk.is_none());
+        let (pid, talk_tag) = (talk.as_ref().map(|talk| talk.pid), talk.as_ref().map(|_| TALK.to_owned()));
+        let marks = TaskMarks {
+            record: new.record || self.models.records_all(),
+            tags: tags.into_iter().chain(talk_tag).collect(),
+            talk,
+            budget: new.budget,
+            workers_max: new.new_worker.then(|| trusted.config.workers_max()),
+            lists: shaped.lists,
+            skill: shaped.skill,
+            user: self.instance.user.clone(),
+            wish: wish.filter(|_| pid.is_none()),
+            placement: TaskPlacement { timeout_ms, ..new.placement },
+            queue_max: Some(trusted.config.queue_max()),
+            ..TaskMarks::default()
         };
-        // Stopped before its brain is gone, so that what they cost is settled as cancelled.
-        let settled = self.models.stop_requests_of(RequestOwner::Task(id), &format!("{id} was cancelled"));
-        self.tasks.end_work(id, &format!("{id} was cancelled by {by}")).await?;
-        settled.await;
-        for call in calls {
-            self.ledger.delete_original(call)?;
+        let added = self.tasks.enqueue(proposal.zone, pid, new.mode, shaped.prompt, brain, new.priority, calls_max, marks).await?;
+        let (id, is_enrolled) = (added.task, added.is_enrolled);
+        let interrupted = added.interrupted.as_ref().map(|(task, _)| *task);
+        if let Some((task, calls)) = added.interrupted {
+            self.end_interrupted(task, &calls, &format!("{task} waits for {id}")).await?;
         }
-        self.ledger.forget_questions(Some(id))?;
-        self.workspaces.end_workspace(id).await?;
-        self.close_workspace(pid, id).await?;
+        let behind = self.queued_behind(id);
         self.tasks.wake();
-        Ok(())
+        let (initialised, drifts) = (!proposal.created.is_empty(), !proposal.diff.is_empty());
+        let unlisted = asked.and_then(|model| self.models.unlisted_model(Some(proposal.zone), &model));
+        let added = self.ledger.look(|world| {
+            let task = world.tasks.get(&id)?;
+            let process = world.processes.get(&task.pid)?;
+            let after = world.unfinished(&task.after).map(|other| other.id).collect();
+            let (is_prioritized, is_queue_paused) = (task.priority > 0 && task.state == TaskState::Queued, process.queue_paused);
+            let (process, branch) = (process.name.clone(), proposal.branch);
+            Some(Added {
+                task: id,
+                process,
+                branch,
+                initialised,
+                drifts,
+                behind,
+                unlisted,
+                is_enrolled,
+                skill,
+                after,
+                is_prioritized,
+                interrupted,
+                is_queue_paused,
+            })
+        });
+        Ok(added.ok_or_else(|| unknown_task(id))?)
     }
 
-    /// The brain a task will have. A script is read and kept now, so that a later change of the file changes nothing.
-    async fn brain_of(&self, zone: ZoneId, name: &str, top: &Path, named: NamedBy) -> Result<String, Stop> {
-        let unknown = |unknown: brain::UnknownBrain| Refusal::new(Code::Unsupported, unknown.to_string()).hint(BrainSpec::KNOWN);
-        let spec = BrainSpec::parse(name).map_err(unknown)?;
+    /// What a queued task waits for. One that waits for more of a budget holds up nobody.
+    pub fn queued_behind(&self, id: TaskId) -> Option<TaskId> {
+        let waits = self.models.waits();
+        self.ledger.look(|world| world.queued_behind(id, |other| waits.iter().any(|wait| wait.task == Some(other))))
+    }
+
+    /// Asks a model for one word: this one, or the one that the built-in brain takes where nobody names one.
+    pub async fn try_model(&self, model: Option<&str>) -> Result<models::ModelTrial, Stop> {
+        let default = self.instance.settings.in_force().with_default_model(BrainSpec::native());
+        let model = model.or(default.model()).unwrap_or_default();
+        self.models.try_model(model).await
+    }
+
+    /// Refuses a task that has no model to think with, or no script to follow, before anything is written into its repository or queued.
+    async fn check_brain_first(&self, new: &NewTask) -> Result<(), Stop> {
+        let top = gate::locate(&new.path).await?;
+        let zone = self.ledger.look(|world| world.zone_at(&top.to_string_lossy()).map(|zone| zone.id));
+        let trusted = zone.map(|zone| self.gate.policies.trusted(zone)).transpose()?.flatten();
+        // Which brain a repository's own files name counts once they are trusted.
+        if trusted.is_none() && new.brain.is_none() && gate::brings_own(&top).await? {
+            return Ok(());
+        }
+        let own = trusted.as_ref().map(|trusted| &trusted.config);
+        let (brain, named) = self.brains.wanted(zone, new.brain.as_deref(), own);
+        let spec = match self.brains.named(&brain, own) {
+            // A name of the repository's own counts once its files are trusted.
+            Err(_) if trusted.is_none() && gate::brings_own(&top).await? => return Ok(()),
+            spec => spec?,
+        };
         if let Some(model) = spec.model() {
             self.models.model_card(zone, model)?;
         }
+        if let BrainSpec::Script(file) = &spec {
+            script(&top, file, named).await?;
+        }
+        Ok(self.brains.check_client(&spec)?)
+    }
+
+    /// The brain a task will have. A script is read and kept now, so that a later change of the file changes nothing.
+    async fn brain_of(&self, zone: ZoneId, spec: BrainSpec, top: &Path, named: NamedBy) -> Result<String, Stop> {
+        if let Some(model) = spec.model() {
+            self.models.model_card(Some(zone), model)?;
+        }
+        self.brains.check_client(&spec)?;
         let BrainSpec::Script(file) = &spec else { return Ok(spec.to_string()) };
         let text = script(top, file, named).await?;
-        BrainScript::parse(&text).map_err(|error| {
-            Refusal::new(Code::BadInput, format!("`{}` is not a script: {error}", top.join(file).display())).hint("see docs/scripts.md")
-        })?;
         let blob = self.ledger.keep(text.as_bytes())?;
         Ok(BrainSpec::Script(blob).to_string())
     }
 }
 
-/// Whose word it is that a task has this brain.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum NamedBy {
-    Operator,
-    /// `brain` in skep.yml: a pull may put anything at that path.
-    Project,
-}
-
-/// The text of a script. The operator may name any file; a project names its own, and none that no brain may see.
+/// The text of a script that can be followed. The operator may name any file; a project names its own, and none that no brain may see.
 async fn script(top: &Path, file: &str, named: NamedBy) -> Result<String, Stop> {
     let path = top.join(file);
     // The operator's way to say "an empty one".
@@ -276,87 +450,48 @@ async fn script(top: &Path, file: &str, named: NamedBy) -> Result<String, Stop> 
     }
     let read = reader::bounded(move || Folder::open(&folder)?.read(name, SCRIPT_BYTES_MAX)).await?;
     let bytes = read.map_err(|why| bad(why.to_string()))?;
-    Ok(String::from_utf8(bytes).map_err(|_| bad("it is not UTF-8".into()))?)
-}
-
-/// How long a cancel waits for a merge that is being applied. A large one takes a disk seconds.
-const APPLY_MAX: Duration = Duration::from_secs(30);
-
-/// Why a task cannot be cancelled now.
-enum Uncancelled {
-    Refused(Refusal),
-    /// Its changes are being put into the project.
-    Applying,
-}
-
-/// What a cancel hears that came while the merge was applied, if all of it went in.
-fn merged_first(kernel: &Kernel, id: TaskId) -> Option<Refusal> {
-    let is_merged = kernel.ledger.look(|world| {
-        let merge = world.tasks.get(&id)?.merge?;
-        Some(world.merges.get(&merge)?.state == world::MergeState::Applied)
+    let text = String::from_utf8(bytes).map_err(|_| bad("it is not UTF-8".into()))?;
+    BrainScript::parse(&text).map_err(|error| {
+        Refusal::new(Code::BadInput, format!("`{}` is not a script: {error}", path.display())).hint("see docs/scripts.md")
     })?;
-    let what = format!("{id} was being merged when you cancelled it, and its changes are in the project now");
-    is_merged.then(|| Refusal::new(Code::WrongState, what).hint("undo the merge to take them out again"))
-}
-
-fn still_applied(id: TaskId) -> Refusal {
-    let what = format!("{id} is being merged: its changes are on their way into the project, and that does not stop halfway");
-    Refusal::new(Code::WrongState, what).hint("wait until it is done, then undo the merge to take them out again")
-}
-
-fn cancelled(world: &World, id: TaskId, by: &str) -> Result<(Pid, Vec<CallId>, Vec<Event>), Uncancelled> {
-    let task = world.tasks.get(&id).ok_or_else(|| Uncancelled::Refused(unknown_task(id)))?;
-    if task.state.ended() {
-        return Err(Uncancelled::Refused(Refusal::new(Code::WrongState, format!("{id} is {} already", task.state.as_str()))));
-    }
-    if let Some(merge) = task.merge.and_then(|merge| world.merges.get(&merge))
-        && merge.state == world::MergeState::Applying
-    {
-        return Err(Uncancelled::Applying);
-    }
-    let mut events: Vec<Event> = Vec::new();
-    let mut calls = Vec::new();
-    // A request to a model ends with what it cost.
-    let others = world.calls.iter().filter(|(call, open)| open.task == Some(id) && !world.books.reserved.contains_key(call));
-    for (call, open) in others {
-        calls.push(*call);
-        let output = serde_json::json!({"error": "cancelled"});
-        events
-            .push(CallFinished { pid: open.pid, task: open.task, call: *call, ok: false, output, blob: None, blob_bytes: 0, ms: 0 }.into());
-    }
-    events.push(TaskCancelled { pid: task.pid, task: Some(id), by: by.to_owned() }.into());
-    Ok((task.pid, calls, events))
+    Ok(text)
 }
 
 /// Starts what is ready, whenever the bell rings, until the kernel stops.
 pub(crate) async fn run(kernel: Arc<Kernel>) {
     while !kernel.instance.stopping() {
-        for (pid, id) in ready(&kernel) {
-            let mut episodes = kernel.tasks.episodes.lock();
-            if !kernel.instance.stopping() && !episodes.contains_key(&id) {
-                let (kernel, hold) = (kernel.clone(), kernel.tasks.works.begin(WorkKey::of_task(id)));
-                let work = async move {
-                    episode::run(kernel, pid, id).await;
-                    drop(hold);
-                };
-                episodes.insert(id, tokio::spawn(work).abort_handle());
-            }
+        if let Err(stop) = crate::interrupt::stop_hopeless(&kernel).await {
+            world::log!("skep: a task that waits for one that failed is not stopped: {stop}");
         }
-        kernel.tasks.ready.notified().await;
+        let next_end = crate::interrupt::stop_late(&kernel).await;
+        for (pid, id) in ready(&kernel) {
+            episode::start(&kernel, pid, id);
+        }
+        tokio::select! {
+            () = kernel.tasks.ready.notified() => {}
+            () = kernel.models.wait_began() => {}
+            () = tokio::time::sleep(next_end) => {}
+        }
     }
 }
 
-/// At most one task for each process that has none in hand.
+/// At most one task for each process that has none in hand. A task that waits for more of a budget is in nobody's hand.
 fn ready(kernel: &Kernel) -> Vec<(Pid, TaskId)> {
     let busy: Vec<TaskId> = kernel.tasks.episodes.lock().keys().copied().collect();
+    let waits: Vec<TaskId> = kernel.models.waits().iter().filter_map(|wait| wait.task).collect();
     kernel.ledger.look(|world| {
-        let occupied = |pid: Pid| busy.iter().any(|id| world.tasks.get(id).is_some_and(|task| task.pid == pid));
+        let of = |pid: Pid| busy.iter().filter(move |id| world.tasks.get(id).is_some_and(|task| task.pid == pid));
+        let occupied = |pid: Pid| of(pid).any(|id| !waits.contains(id)) || of(pid).count() >= limits::TASKS_WAITING_MAX;
         let able = world.processes.values().filter(|p| p.state.alive() && p.state != world::ProcessState::Paused && !occupied(p.pid));
         able.filter_map(|process| {
-            let left = world.current_task(process.pid).filter(|task| task.mode != Mode::Call);
+            let is_own = |task: &&Task| task.pid == process.pid && !busy.contains(&task.id);
+            let left = || world.tasks.values().filter(is_own).find(|task| task.state == TaskState::Running && task.mode != Mode::Call);
             // An operator's own call is asked again by the operator; only its merge is ours to go on with.
-            let answered = || world.answered().find(|task| task.pid == process.pid && (task.mode != Mode::Call || task.merge.is_some()));
-            let task = left.or_else(answered).or_else(|| world.next_queued(process.pid))?;
+            let answered = || world.answered().filter(is_own).find(|task| task.mode != Mode::Call || task.merge.is_some());
+            // A person who wants to talk is let in all the same.
+            let may_start = |task: &&Task| !process.queue_paused || agent::is_talk(task);
+            let queued = || world.next_queued(process.pid).filter(is_own).filter(may_start);
+            let task = left().or_else(answered).or_else(queued)?;
             Some((process.pid, task.id))
         })
         .collect()

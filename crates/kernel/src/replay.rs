@@ -1,34 +1,25 @@
 //! A task run again: the same brain in the same place on its recorded traffic, compared call by call.
 //!
-//! A replay is a task of its own whose model is the cassette and whose workspace starts from the recorded base. **Invariant.** It merges
-//! nothing and asks nobody: what a person answered then is the answer now, inside its throw-away workspace; everything else is refused.
-//! It does not end without its comparison, whoever waits for it and whatever happens to the kernel.
+//! A replay is a task of its own whose model is the cassette and whose workspace starts from the recorded base. Its calls are made again
+//! there, and its brain hears what the recorded ones came to. **Invariant.** It merges nothing and asks nobody: what a person answered then
+//! is the answer now, inside its throw-away workspace; everything else is refused. It does not end without its comparison, whoever waits
+//! for it and whatever happens to the kernel.
 
 pub(crate) mod base;
-mod compare;
+mod recorded;
 
 use crate::file_thread::on_own_thread;
 use crate::queue::TaskMarks;
 use crate::throwaway_room::RoomContent;
 use crate::{Kernel, merge};
 use brain::BrainSpec;
-pub use compare::Divergence;
+use compare::{Divergence, ReplayEnd, ReplayReport, compare};
 use models::Models;
+pub(crate) use recorded::Recorded;
 use workspace::change_set::{self, ChangeSet};
 use world::event::{ReplayFinished, TaskQueued};
-use world::{Code, Event, Mode, Refusal, Task, TaskId, TaskState};
+use world::{Capability, Code, Event, Mode, Refusal, Task, TaskId, TaskState};
 use world::{Fault, FaultKind, Stop};
-
-/// What came of a replay.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReplayReport {
-    pub task: TaskId,
-    pub of: TaskId,
-    pub calls: u64,
-    pub requests: u64,
-    /// What differed first.
-    pub divergence: Option<Divergence>,
-}
 
 /// Refuses a task that cannot be run again.
 fn may_be_replayed(models: &Models, task: &Task) -> Result<(), Stop> {
@@ -41,12 +32,16 @@ fn may_be_replayed(models: &Models, task: &Task) -> Result<(), Stop> {
     if task.replays.is_some() {
         return Err(Refusal::new(Code::WrongState, format!("{id} is a replay itself")).hint("replay the task it replays").into());
     }
+    if task.continued > 0 || !task.further.is_empty() {
+        return Err(Refusal::new(Code::WrongState, format!("{id} went on after its end, and such work cannot be replayed")).into());
+    }
     let over = task.state.ended() || (matches!(task.state, TaskState::Parked { .. }) && task.merge.is_some());
     if !over {
         return Err(Refusal::new(Code::WrongState, format!("{id} is {}, so there is nothing to compare with yet", task.state.as_str()))
             .remedy(world::Remedy::WatchTask { task: id })
             .into());
     }
+    agent::needs(&task.brain, Capability::Replay)?;
     let is_script = matches!(BrainSpec::parse(&task.brain), Ok(BrainSpec::Script(_)));
     if !is_script && task.cassette.is_none() {
         return Err(Refusal::new(Code::NotFound, format!("the traffic of {id} was not recorded"))
@@ -77,8 +72,10 @@ impl Kernel {
             self.models.keep_pauses(of, true);
         }
         let alive = self.ledger.look(|world| world.processes.get(&original.pid).is_some_and(|process| process.state.alive()));
-        let marks = TaskMarks { replays: Some(of), tags: original.tags.clone(), ..TaskMarks::default() };
-        let id = self.tasks.enqueue(zone, alive.then_some(original.pid), mode, prompt, brain, original.priority, calls_max, marks).await?;
+        let marks =
+            TaskMarks { replays: Some(of), tags: original.tags.clone(), lists: original.tool_lists.clone(), ..TaskMarks::default() };
+        let id =
+            self.tasks.enqueue(zone, alive.then_some(original.pid), mode, prompt, brain, original.priority, calls_max, marks).await?.task;
         self.tasks.wake();
         let settled = self.tasks.settled(id).await;
         self.models.keep_pauses(of, false);
@@ -98,7 +95,7 @@ impl Kernel {
         let Some(original) = original else { return Ok(()) };
         self.instance.fault_at("compare", 0);
         let summary = task.summary.clone().unwrap_or_default();
-        let end = compare::End { good: !matches!(task.state, TaskState::Failed | TaskState::Cancelled), how: task.state.as_str(), summary };
+        let end = ReplayEnd { good: !matches!(task.state, TaskState::Failed | TaskState::Cancelled), how: task.state.as_str(), summary };
         let finished = compared(self, &original, &task, &end, &ChangeSet::new())?;
         // Whoever waited for the replay and the replay itself may both be here.
         let pending = self.ledger.commit(|world, _| match world.tasks.get(&id) {
@@ -131,7 +128,7 @@ pub(crate) async fn conclude(kernel: &Kernel, task: &Task, of: TaskId, summary: 
             on_own_thread(kernel, |kernel| async move { changed(&kernel, &task).await }).await?
         }
     };
-    let end = compare::End { good: true, how: "done", summary: summary.to_owned() };
+    let end = ReplayEnd { good: true, how: "done", summary: summary.to_owned() };
     let finished = compared(kernel, &kernel.ledger.task(of)?, task, &end, &changed)?;
     kernel.gate.forget_approvals(of);
     merge::finish(kernel, task, summary, vec![finished.into()]).await
@@ -151,8 +148,8 @@ async fn changed(kernel: &Kernel, task: &Task) -> Result<ChangeSet, Stop> {
     Ok(tally)
 }
 
-fn compared(kernel: &Kernel, original: &Task, replay: &Task, end: &compare::End, changed: &ChangeSet) -> Result<ReplayFinished, Fault> {
-    let ReplayReport { task, of, calls, requests, divergence } = compare::compare(kernel, original, replay, end, changed)?;
+fn compared(kernel: &Kernel, original: &Task, replay: &Task, end: &ReplayEnd, changed: &ChangeSet) -> Result<ReplayFinished, Fault> {
+    let ReplayReport { task, of, calls, requests, divergence } = compare(&kernel.ledger, original, replay, end, changed)?;
     let difference = divergence.as_ref().map(ToString::to_string);
     Ok(ReplayFinished { pid: replay.pid, task: Some(task), of, calls, requests, difference })
 }

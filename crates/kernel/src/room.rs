@@ -7,7 +7,7 @@ use sandbox::{DiskUse, JobFigures};
 use workspace::room_fault;
 use world::Stop;
 use world::event::{WorkspacePaused, WorkspaceResumed};
-use world::{Code, Missing, Pid, Refusal, TaskId};
+use world::{Code, Pid, Refusal, TaskId};
 
 /// An open workspace as it is now.
 #[derive(Debug, Clone)]
@@ -20,7 +20,7 @@ pub struct RoomView {
 }
 
 impl OpenWorkspaces {
-    /// Every room that is open.
+    /// Every room that is open, and those that are paused while nothing runs in them.
     pub fn rooms(&self) -> Vec<RoomView> {
         let mut rooms: Vec<RoomView> = self
             .each()
@@ -33,6 +33,16 @@ impl OpenWorkspaces {
                 Some(RoomView { task, pid, paused, jobs: opened.room.jobs(), project: opened.project.clone() })
             })
             .collect();
+        self.ledger.look(|world| {
+            let is_open = |id: &TaskId| rooms.iter().any(|room| room.task == *id);
+            let paused = world.tasks.values().filter(|task| task.workspace.as_ref().is_some_and(|workspace| workspace.paused));
+            let closed = paused.filter(|task| !is_open(&task.id)).map(|task| {
+                let project = world.zones.get(&task.zone).map(|zone| zone.path.clone().into()).unwrap_or_default();
+                RoomView { task: task.id, pid: task.pid, paused: true, jobs: Vec::new(), project }
+            });
+            let closed: Vec<RoomView> = closed.collect();
+            rooms.extend(closed);
+        });
         rooms.sort_by_key(|room| room.task);
         rooms
     }
@@ -64,14 +74,13 @@ impl OpenWorkspaces {
 
     /// The process of a task whose room is, or is not, paused.
     fn with_room(&self, id: TaskId, paused: bool) -> Result<Pid, Refusal> {
-        let task = self.ledger.task(id).map_err(|_| Refusal::missing(Missing::Task, format!("there is no task `{id}`")))?;
+        let task = self.ledger.look(|world| world.tasks.get(&id).cloned()).ok_or_else(|| ledger::unknown_task(id))?;
         match &task.workspace {
-            None => {
-                Err(Refusal::new(Code::WrongState, format!("{id} has no room")).remedy(world::Remedy::List { what: world::Listing::Rooms }))
-            }
+            None => Err(Refusal::new(Code::WrongState, format!("{id} has no open sandbox"))
+                .remedy(world::Remedy::List { what: world::Listing::Rooms })),
             Some(workspace) if workspace.paused != paused => {
                 let state = if paused { "not paused" } else { "paused already" };
-                Err(Refusal::new(Code::WrongState, format!("the room of {id} is {state}"))
+                Err(Refusal::new(Code::WrongState, format!("the sandbox of {id} is {state}"))
                     .remedy(world::Remedy::List { what: world::Listing::Rooms }))
             }
             Some(_) => Ok(task.pid),

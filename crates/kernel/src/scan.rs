@@ -3,6 +3,7 @@
 //! `workspace::base` says what a base is; this is when the look for it starts, and that its end is on record.
 
 use crate::Kernel;
+use crate::counted_work::CountedKind;
 use crate::open_workspace::OpenWorkspace;
 use crate::throwaway_room::RoomContent;
 use std::path::Path;
@@ -77,9 +78,14 @@ async fn record(kernel: &Kernel, id: TaskId, project: &Path, sight: &Sight) -> R
     let _keeps = kernel.blobs.hold().await;
     let Some(since_us) = task.workspace.map(|workspace| workspace.since_us) else { return Ok(()) };
     kernel.instance.fault_at("base", 0);
+    let counter = kernel.tasks.counted.begin(CountedKind::RecordingBase, Some(id), 0);
     let throwaway = kernel.throwaway_room(task.zone, project, RoomContent::Repository).await?;
     let hides = |path: &str| sight.hides(path).is_some();
-    let (head, dirty) = base::look(throwaway.room()?, project, since_us, hides, |bytes| kernel.ledger.keep(bytes)).await?;
+    let keep = |bytes: &[u8]| {
+        counter.step();
+        kernel.ledger.keep(bytes)
+    };
+    let (head, dirty) = base::look(throwaway.room()?, project, since_us, hides, keep).await?;
     throwaway.close().await?;
     let blob = kernel.ledger.keep(&dirty.to_bytes()?)?;
     let until_us = base::latest_us();

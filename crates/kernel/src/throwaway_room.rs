@@ -9,8 +9,8 @@ use sandbox::{Workspace, WorkspaceSpec};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::runtime::Handle;
-use workspace::aside;
-use workspace::{git_binds, room_fault};
+use workspace::keep::lay;
+use workspace::{KeptChanges, aside, git_binds, room_fault};
 use world::ZoneId;
 use world::{Fault, FaultKind, Stop};
 
@@ -28,6 +28,8 @@ pub(crate) enum RoomContent {
     Project(Who),
     /// That with a task's overlay between.
     Task(PathBuf, Who),
+    /// The project with kept work written over it, as a job of this process may see it.
+    Kept(Box<KeptChanges>, Who),
 }
 
 impl Kernel {
@@ -48,23 +50,30 @@ impl Kernel {
         aside(|| std::fs::create_dir_all(&folder)).map_err(|error| Fault::io("make", &folder, error))?;
         let mut throwaway = ThrowawayRoom { room: None, folder, works: Arc::clone(&self.tasks.works) };
         let mut spec = WorkspaceSpec::new(project, &throwaway.folder);
+        let is_repository = matches!(shows, RoomContent::Repository);
         let found = match &shows {
             RoomContent::Repository => Arc::new(self.gate.masks.special_files(project).await?),
-            RoomContent::Project(who) | RoomContent::Task(_, who) => self.gate.masks.find(&self.gate.sight(*who)?).await?,
+            RoomContent::Project(who) | RoomContent::Task(_, who) | RoomContent::Kept(_, who) => {
+                self.gate.masks.find(&self.gate.sight(*who)?).await?
+            }
         };
         spec.masked = found.masks.iter().cloned().collect();
-        if let RoomContent::Task(upper, _) = shows {
-            spec.beneath = Some(upper);
+        match shows {
+            RoomContent::Task(upper, _) => spec.beneath = Some(upper),
+            RoomContent::Kept(kept, _) => aside(|| lay(&kept, project, &throwaway.folder, &|blob| self.ledger.blob(blob)))?,
+            RoomContent::Repository | RoomContent::Project(_) => {}
         }
-        spec.binds = git_binds(project, &throwaway.folder, &self.instance.home.path, &found.configs).await?;
-        throwaway.room = Some(self.rooms.open_room(runtime, spec).await?);
+        spec.binds = git_binds(project, &throwaway.folder, &self.instance.home.path, &found).await?;
+        let opened =
+            if is_repository { self.rooms.open_room(runtime, spec).await? } else { self.rooms.open_equipped(runtime, spec).await? };
+        throwaway.room = Some(opened);
         Ok(throwaway)
     }
 }
 
 impl ThrowawayRoom {
     pub fn room(&self) -> Result<&Workspace, Fault> {
-        self.room.as_ref().ok_or_else(|| Fault::new(FaultKind::Bug, "a throwaway room is closed", self.folder.display()))
+        self.room.as_ref().ok_or_else(|| Fault::new(FaultKind::Bug, "a throwaway sandbox is closed", self.folder.display()))
     }
 
     /// Ends it in order; dropping it does the same without waiting.

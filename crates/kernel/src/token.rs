@@ -1,8 +1,8 @@
 //! Issuing a capability token: a call of the kernel's own, through the gate like any other.
 
 use crate::Kernel;
-use crate::call::{self, CallEnd, CallOutcome};
-use gate::{ISSUE, Request, TokenRequest};
+use crate::call;
+use gate::{CallEnd, CallOutcome, ISSUE, Request, TokenRequest};
 use policy::Peer;
 use world::{Fault, FaultKind, Pid, Stop, ZoneId};
 

@@ -41,7 +41,7 @@ impl Tools {
         let now = self.clock.instant();
         self.breakers.enter(name, now).map_err(|refusal| {
             let resting = self.breakers.open(now);
-            let names = self.registry.list().map(|tool| tool.manifest().name.clone());
+            let names = self.registry.names().into_iter().map(str::to_owned);
             let available_tools = names.filter(|other| other != name && !resting.contains(other)).collect();
             let (tool_name, current_state) = (name.to_owned(), "resting".to_owned());
             Refusal::from(&ToolUnavailable { tool_name, current_state, reason: refusal.reason, available_tools })

@@ -9,6 +9,7 @@ use policy::{OwnedPath, Verdict};
 use sandbox::{Exit, Inlets, JobSpec, Profile, Stdio, Template};
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::Arc;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
@@ -59,7 +60,7 @@ impl Kernel {
         let template = self.may_try(&task, run).await?;
         let mut listeners = Vec::new();
         for (here, there) in &run.ports {
-            listeners.push((*there, TcpListener::bind((Ipv4Addr::LOCALHOST, *here)).await.map_err(|error| busy(*here, &error))?));
+            listeners.push((*there, TcpListener::bind((Ipv4Addr::LOCALHOST, *here)).await.map_err(|error| busy(*here, *there, &error))?));
         }
         let opened = self.workspace_of(task.id).await?;
         let shows = RoomContent::Task(opened.work.join("upper"), self.gate.owner(task.id)?);
@@ -72,6 +73,8 @@ impl Kernel {
         };
         self.ledger.record(tried).await?;
         let mut job = JobSpec::exec(run.command.iter().cloned());
+        let variables = self.rooms.environment(&opened.project, Some(throwaway.room()?), Path::new(""), &template).await;
+        job.env = tool::scrub(&variables).into_iter().map(|(name, value)| (name.into(), value.into())).collect();
         job.profile = Profile::StandardNet;
         template.bound(&mut job);
         // A server runs until its reader has seen enough.
@@ -119,9 +122,12 @@ impl Kernel {
     }
 }
 
-fn busy(port: u16, error: &std::io::Error) -> Refusal {
-    Refusal::new(Code::WrongState, format!("port {port} of this machine cannot be had: {error}"))
-        .hint("end what uses it, or let another lead there: --port 8081:8080")
+fn busy(here: u16, there: u16, error: &std::io::Error) -> Refusal {
+    // Ports below 1024 are not everybody's.
+    let other = here.checked_add(1).unwrap_or(here - 1).max(1024);
+    Refusal::new(Code::WrongState, format!("port {here} of this machine cannot be had: {error}"))
+        .hint("end what uses it, or let another lead there")
+        .remedy(world::Remedy::UseOtherPort { here: other, there })
 }
 
 /// Hands a stream on until its end; a reader that hung up ends it too.

@@ -1,7 +1,9 @@
 //! What a kernel is given from outside and a test gives differently: its clock, the addresses it may reach, its shares,
 //! what its file system can do.
 
+use crate::WorkHold;
 use ledger::Clock;
+use std::sync::Arc;
 use world::limits;
 
 #[derive(Clone, Debug)]
@@ -17,6 +19,13 @@ pub struct Tuning {
     pub exchanges_files: bool,
     /// How long a blob is left alone after it was kept: a record that names it may be on its way.
     pub blob_grace_ms: u64,
+    /// How long ended work is kept, and how much of it.
+    pub retention_ms: u64,
+    pub blob_bytes_max: u64,
+    /// Bytes of one task's changes that are kept.
+    pub kept_bytes_max: u64,
+    /// Where long work waits for whoever looks at it.
+    pub hold: Option<Arc<WorkHold>>,
 }
 
 impl Default for Tuning {
@@ -28,6 +37,10 @@ impl Default for Tuning {
             task_blob_bytes_max: limits::TASK_BLOB_BYTES_MAX,
             exchanges_files: true,
             blob_grace_ms: limits::BLOB_GRACE_MS,
+            retention_ms: limits::RETENTION_MS,
+            blob_bytes_max: limits::BLOB_BYTES_MAX,
+            kept_bytes_max: limits::KEPT_BYTES_MAX,
+            hold: None,
         }
     }
 }

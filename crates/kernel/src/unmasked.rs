@@ -19,16 +19,26 @@ const HISTORY_MAX: Duration = Duration::from_secs(20);
 /// Files that are named one by one.
 const NAMED_MAX: usize = 1_000;
 
+/// How the warning begins that brains may read nothing.
+pub const NO_READS: &str = "no rule lets this project's brains read a file";
+
 impl Kernel {
     pub(crate) async fn room_warnings(&self, top: &Path, bundle: &Bundle) -> Result<Vec<Warning>, Stop> {
         let mut warnings = Vec::new();
         if !bundle.rules.is_empty() {
             let what =
-                "extension rules are not asked about what rooms show: programs there read what only an extension denies to `fs.read`";
+                "extension rules are not asked about what sandboxes show: programs there read what only an extension denies to `fs.read`";
             warnings.push(warning(what.into(), "deny it by its path in .skep/policy.yaml too, or name it in `mask` of skep.yml"));
         }
         let Ok(zone) = self.gate.policies.zone(top) else { return Ok(warnings) };
         let Some(sight) = self.gate.sight_of_zone(zone.id, bundle)? else { return Ok(warnings) };
+        if sight.shows_nothing() {
+            let hint = "add a rule such as `- { name: reads, match: { syscall: fs.read }, action: allow }`";
+            warnings.push(warning(format!("{NO_READS}: sandboxes show no file of the project, and none of them can be changed"), hint));
+        }
+        if sight.hides_folder(".git").is_some() {
+            return Ok(warnings);
+        }
         match self.stored(zone.id, top).await {
             Ok(stored) => warnings.extend(self.given_away(top, sight, stored).await?),
             Err(stop) => {
@@ -43,15 +53,15 @@ impl Kernel {
     async fn given_away(&self, top: &Path, sight: Sight, stored: Stored) -> Result<Vec<Warning>, Stop> {
         let mut warnings = Vec::new();
         let given: Vec<String> = stored.paths.iter().filter_map(|path| sight.hides(path).map(|by| format!("`{path}` ({by})"))).collect();
-        let hint = "what was committed stays readable in rooms: take it out of the history, or deny programs to this project's brains";
+        let hint = "what was committed stays readable in sandboxes: take it out of the history, or deny programs to this project's brains";
         for path in given.iter().take(NAMED_MAX) {
-            warnings.push(warning(format!("git's store gives away the masked file {path}: `git show` in a room prints it"), hint));
+            warnings.push(warning(format!("git's store gives away the masked file {path}: `git show` in a sandbox prints it"), hint));
         }
         if given.len() > NAMED_MAX {
             warnings.push(warning(format!("git's store gives away {} more masked files", given.len() - NAMED_MAX), hint));
         }
         if !stored.is_whole {
-            let what = "the history is too long to be looked through: masked files that were committed once are readable in rooms";
+            let what = "the history is too long to be looked through: masked files that were committed once are readable in sandboxes";
             warnings.push(warning(what.into(), "look yourself: git log --all --diff-filter=A --name-only"));
         }
         if !stored.nameless.is_empty() {
@@ -79,8 +89,9 @@ async fn nameless(top: &Path, mut nameless: BTreeSet<String>, masks: BTreeSet<Pa
     for (path, name) in files {
         if nameless.remove(&name) {
             let path = path.display();
-            let what =
-                format!("git's store gives away the masked file `{path}`, though no commit names it: `git cat-file` in a room prints it");
+            let what = format!(
+                "git's store gives away the masked file `{path}`, though no commit names it: `git cat-file` in a sandbox prints it"
+            );
             warnings.push(warning(what, hint));
         }
     }

@@ -4,15 +4,18 @@
 //! request. To cancel is to tell them and to wait for their holds.
 
 use crate::Kernel;
+use crate::WorkHold;
+use crate::counted_work::CountedWorks;
 use ledger::Ledger;
 use models::RequestOwner;
 use parking_lot::Mutex;
-use std::collections::HashMap;
+use sandbox::OutputTail;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::time::Duration;
-use tokio::sync::{Notify, watch};
+use std::time::{Duration, Instant};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::AbortHandle;
-use world::{CallId, Code, Pid, Refusal, TaskId};
+use world::{CallId, Code, OpenCall, Pid, Refusal, ReviewId, TaskId};
 use world::{Fault, FaultKind, Stop};
 
 /// Killing a large tree takes milliseconds, and a container a second; what takes longer hangs.
@@ -44,6 +47,8 @@ struct Entry {
     number: u64,
     part: WorkKey,
     why: watch::Sender<Option<String>>,
+    since: Instant,
+    tail: Arc<OutputTail>,
 }
 
 impl Default for RunningWork {
@@ -57,6 +62,17 @@ pub(crate) struct Hold {
     works: Arc<RunningWork>,
     number: u64,
     why: watch::Receiver<Option<String>>,
+    /// The end of what its command says, while it says it.
+    pub tail: Arc<OutputTail>,
+}
+
+/// A call that is being carried out, and the last lines of its command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunningCall {
+    pub task: Option<TaskId>,
+    pub call: CallId,
+    pub ms: u64,
+    pub lines: Vec<String>,
 }
 
 impl RunningWork {
@@ -64,8 +80,19 @@ impl RunningWork {
         let (why, told) = watch::channel(None);
         let mut open = self.open.lock();
         let number = open.iter().map(|entry| entry.number).max().map_or(0, |last| last + 1);
-        open.push(Entry { number, part, why });
-        Hold { works: Arc::clone(self), number, why: told }
+        let tail = Arc::new(OutputTail::default());
+        open.push(Entry { number, part, why, since: Instant::now(), tail: Arc::clone(&tail) });
+        Hold { works: Arc::clone(self), number, why: told, tail }
+    }
+
+    /// Calls that are being carried out, with at most `lines` of each command's output.
+    pub fn calls(&self, lines: usize) -> Vec<RunningCall> {
+        let open = self.open.lock();
+        let calls = open.iter().filter_map(|entry| {
+            let ms = u64::try_from(entry.since.elapsed().as_millis()).unwrap_or(u64::MAX);
+            Some(RunningCall { task: entry.part.task, call: entry.part.call?, ms, lines: entry.tail.lines(lines) })
+        });
+        calls.collect()
     }
 
     /// The work that a process stands for.
@@ -123,13 +150,43 @@ pub struct Tasks {
     pub(crate) episodes: Mutex<HashMap<TaskId, AbortHandle>>,
     /// What is under way, and can be ended.
     pub(crate) works: Arc<RunningWork>,
+    /// Tasks whose kept changes a person proposes to choose among: no rule lets all of them pass.
+    pub(crate) choosing: Mutex<HashSet<TaskId>>,
+    /// Long work with files, and how far it is.
+    pub(crate) counted: Arc<CountedWorks>,
+    /// Brains that are told when something in their room must wait for a person.
+    waiters: Mutex<HashMap<TaskId, mpsc::UnboundedSender<ReviewId>>>,
     /// Rung when a task may have become ready.
     pub(crate) ready: Notify,
 }
 
 impl Tasks {
-    pub(crate) fn new(ledger: Arc<Ledger>) -> Tasks {
-        Tasks { ledger, episodes: Mutex::default(), works: Arc::default(), ready: Notify::new() }
+    pub(crate) fn new(ledger: Arc<Ledger>, hold: Option<Arc<WorkHold>>) -> Tasks {
+        Tasks {
+            ledger,
+            episodes: Mutex::default(),
+            works: Arc::default(),
+            choosing: Mutex::default(),
+            counted: Arc::new(CountedWorks::new(hold)),
+            waiters: Mutex::default(),
+            ready: Notify::new(),
+        }
+    }
+
+    /// Where the brain of a task hears of questions that something in its room asked.
+    pub(crate) fn questions_of(&self, task: TaskId) -> mpsc::UnboundedReceiver<ReviewId> {
+        let (tell, hear) = mpsc::unbounded_channel();
+        self.waiters.lock().insert(task, tell);
+        hear
+    }
+
+    /// Tells the brain of a task that it cannot go on before a person has answered.
+    pub(crate) fn await_review(&self, task: TaskId, review: ReviewId) {
+        let mut waiters = self.waiters.lock();
+        // A brain that has gone asks again when it comes back.
+        if waiters.get(&task).is_some_and(|tell| tell.send(review).is_err()) {
+            waiters.remove(&task);
+        }
     }
 
     /// A task may have become ready: the queue looks again.
@@ -174,11 +231,20 @@ impl Tasks {
 impl Kernel {
     /// Ends one call that runs.
     pub async fn cancel_call(&self, call: CallId, by: &str) -> Result<(), Stop> {
-        let open = self.ledger.look(|world| world.calls.contains_key(&call));
-        if !open || !self.tasks.works.has(|part| part.call == Some(call)) {
-            return Err(Refusal::new(Code::NotFound, format!("{call} does not run"))
-                .remedy(world::Remedy::List { what: world::Listing::Calls })
-                .into());
+        let open = self.ledger.look(|world| world.calls.get(&call).cloned());
+        let runs = self.tasks.works.has(|part| part.call == Some(call)) || self.models.is_in_flight(call);
+        match open {
+            Some(_) if runs => {}
+            // What a job does on the network is no work apart from the job.
+            Some(OpenCall { of: Some(of), .. }) => {
+                let refusal = Refusal::new(Code::WrongState, format!("{call} is a part of {of} and ends with it"));
+                return Err(refusal.hint(format!("cancel {of}")).into());
+            }
+            _ => {
+                return Err(Refusal::new(Code::NotFound, format!("{call} does not run"))
+                    .remedy(world::Remedy::List { what: world::Listing::Calls })
+                    .into());
+            }
         }
         let why = format!("{call} was cancelled by {by}");
         let settled = self.models.stop_requests_of(RequestOwner::Call(call), &why);

@@ -9,16 +9,17 @@ use std::borrow::Cow;
 use world::Event;
 use world::{Fault, FaultKind};
 
-/// Fields that hold what somebody else wrote, with names of theirs: there a name alone makes its value a secret.
-const FOREIGN: [&str; 3] = ["input", "output", "detail"];
+/// Fields, at whatever depth, that hold what somebody else wrote, with names of theirs: there a name alone makes its value a secret.
+const FOREIGN: [&str; 4] = ["input", "output", "detail", "input_overrides"];
 /// Fields whose exact words count.
-const EXACT: [(&str, &[&str]); 6] = [
+const EXACT: [(&str, &[&str]); 7] = [
     ("zone.opened", &["path"]),
     ("proc.spawned", &["name", "role", "user"]),
     ("task.queued", &["brain", "original"]),
+    ("task.continued", &["original"]),
     ("grant.given", &["scope", "what", "terms"]),
     ("ban.given", &["scope", "what"]),
-    ("merge.resolved", &["sides"]),
+    ("merge.resolved", &["sides", "only"]),
 ];
 
 pub(crate) fn clean<'a>(redactor: &Redactor, event: &'a Event) -> Result<Cow<'a, Event>, Fault> {
@@ -32,10 +33,7 @@ pub(crate) fn clean<'a>(redactor: &Redactor, event: &'a Event) -> Result<Cow<'a,
     let mut is_changed = false;
     for (name, field) in fields.iter_mut() {
         let before = field.clone();
-        match FOREIGN.contains(&name.as_str()) {
-            true => redactor.value(field),
-            false => redactor.strings(field),
-        }
+        clean_field(redactor, name, field);
         if *field == before {
             continue;
         }
@@ -50,6 +48,26 @@ pub(crate) fn clean<'a>(redactor: &Redactor, event: &'a Event) -> Result<Cow<'a,
     }
     let cleaned = serde_json::to_string(&fields).map_err(unwritable)?;
     Event::parse(event.kind(), &cleaned).map(Cow::Owned).map_err(unwritable)
+}
+
+fn clean_field(redactor: &Redactor, name: &str, field: &mut Value) {
+    if FOREIGN.contains(&name) {
+        return redactor.value(field);
+    }
+    redactor.strings(field);
+    clean_foreign(redactor, field);
+}
+
+/// What somebody else wrote, inside a field of ours.
+fn clean_foreign(redactor: &Redactor, value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(|item| clean_foreign(redactor, item)),
+        Value::Object(members) => members.iter_mut().for_each(|(name, member)| match FOREIGN.contains(&name.as_str()) {
+            true => redactor.value(member),
+            false => clean_foreign(redactor, member),
+        }),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
 }
 
 #[cfg(test)]

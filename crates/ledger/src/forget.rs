@@ -3,6 +3,7 @@
 //! **Invariant.** It is on record before the first key goes, so that verification tells what was forgotten from what was lost. A crash
 //! between the two leaves a blob that can be forgotten again.
 
+use crate::aside::aside;
 use crate::collect::BlobCollector;
 use crate::ledger::{blob_fault, fault};
 use journal::Filter;
@@ -15,8 +16,8 @@ use world::{Fault, FaultKind, Stop};
 
 /// Names in one record; more go into the next.
 const NAMES_MAX: usize = 500;
-/// Records whose blobs name further blobs: the base of a task, frozen changes, the log of a merge.
-const LISTS: [&str; 3] = ["workspace.based", "merge.proposed", "merge.started"];
+/// Records whose blobs name further blobs: the base of a task, its kept work, frozen changes, the log of a merge.
+const LISTS: [&str; 4] = ["workspace.based", "work.kept", "merge.proposed", "merge.started"];
 
 impl BlobCollector {
     /// Forgets these blobs and those that these records name, and gives their names. What unfinished work needs stays, and then nothing
@@ -24,7 +25,7 @@ impl BlobCollector {
     pub async fn forget(&self, blobs: &[String], records: &[u64], reason: &str, by: &str) -> Result<Vec<String>, Stop> {
         let mut names = BTreeSet::new();
         for name in blobs {
-            if !self.ledger.journal().blobs().has(name).map_err(blob_fault)? {
+            if !aside(|| self.ledger.journal().blobs().has(name)).map_err(blob_fault)? {
                 return Err(Refusal::new(Code::NotFound, format!("there is no blob `{name}`"))
                     .remedy(world::Remedy::List { what: world::Listing::Blobs })
                     .into());
@@ -70,11 +71,9 @@ impl BlobCollector {
         }
         if LISTS.contains(&record.kind.as_str()) {
             for name in names.clone() {
-                match self.ledger.journal().blobs().get(&name) {
-                    Ok(bytes) => named_in(&serde_json::from_slice(&bytes).unwrap_or(Value::Null), &mut names),
-                    // Then it was forgotten before, and nobody knows any more what it named.
-                    Err(journal::BlobError::Forgotten { .. }) => {}
-                    Err(error) => return Err(blob_fault(error).into()),
+                // What was forgotten before named something that nobody knows any more.
+                if let Some(bytes) = self.ledger.blob_if_kept(&name)? {
+                    named_in(&serde_json::from_slice(&bytes).unwrap_or(Value::Null), &mut names);
                 }
             }
         }

@@ -12,10 +12,14 @@ use crate::volume::{self, Volume};
 use journal::{Class, Draft, Filter, Finding, Journal, JournalError, Redactor, Ticket};
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 use world::budget::crash::{self, Flight};
 use world::event::RecordsDropped;
 use world::{Code, Event, Pid, Refusal, TaskId, Weight, World, limits};
 use world::{Fault, FaultKind};
+
+/// When a process that flooded the journal may make calls again: its minute is over by then.
+const FLOOD_WAIT: Duration = Duration::from_secs(60);
 
 pub struct Ledger {
     journal: Journal,
@@ -59,7 +63,7 @@ impl<T> Pending<'_, T> {
         match self.ticket.durable().await {
             Ok(_) => {
                 for name in &self.settled {
-                    if let Err(error) = self.ledger.journal.vault().delete(name) {
+                    if let Err(error) = aside(|| self.ledger.journal.vault().delete(name)) {
                         world::log!("skep: an original was not deleted, the next start tries again: {error}");
                     }
                 }
@@ -120,6 +124,8 @@ impl Ledger {
 
     /// Decides and records in one step. `decide` gets the world and the time, and returns what happened.
     pub fn commit<T>(&self, decide: impl FnOnce(&World, i64) -> (Vec<Event>, T)) -> Result<Pending<'_, T>, Fault> {
+        // Before the lock, for it asks the disk.
+        self.restore_reserve();
         let mut state = self.state.lock();
         if state.closed {
             return Err(Fault::new(FaultKind::Stopping, "nothing is recorded any more", "the kernel has stopped"));
@@ -137,7 +143,7 @@ impl Ledger {
         }
         let (events, value) = decide(&state.world, now_ms);
         drafts.reserve(events.len());
-        if self.journal.is_low() && volume::must_all_wait(&events) && !self.journal.restore_reserve() {
+        if self.journal.is_low() && volume::must_all_wait(&events) {
             return Err(disk_full("the reserve is kept for the operator and for what must not be lost"));
         }
         for event in events {
@@ -163,7 +169,7 @@ impl Ledger {
         let now_ms = jiff::Timestamp::now().as_millisecond();
         let is_flooding = self.state.lock().volume.is_flooded_by(pid, now_ms);
         let reason = || format!("it made {} records within a minute", limits::RECORDS_BURST_MAX);
-        is_flooding.then(|| Refusal::new(Code::Exhausted, reason()).hint("wait a minute"))
+        is_flooding.then(|| Refusal::new(Code::Exhausted, reason()).hint("wait a minute").passes_after(FLOOD_WAIT))
     }
 
     /// What was counted and has no record yet.
@@ -175,9 +181,9 @@ impl Ledger {
     pub fn forget_ended_originals(&self) -> Result<(), Fault> {
         let ended = self.look(|world| {
             let tasks = world.tasks.values().filter(|task| task.state.ended());
-            tasks.filter_map(|task| task.original.clone()).collect::<Vec<_>>()
+            tasks.flat_map(originals).collect::<Vec<_>>()
         });
-        ended.iter().try_for_each(|name| self.journal.vault().delete(name).map(drop).map_err(fault))
+        aside(|| ended.iter().try_for_each(|name| self.journal.vault().delete(name).map(drop).map_err(fault)))
     }
 
     /// From here on every commit fails.
@@ -192,7 +198,7 @@ impl Ledger {
 
     /// Takes the disk's reserve again if it was used up and there is space for it. `true` when that was done, so that brains can go on.
     pub fn restore_reserve(&self) -> bool {
-        self.journal.is_low() && self.journal.restore_reserve()
+        self.journal.is_low() && aside(|| self.journal.restore_reserve())
     }
 
     /// Can this still come to be on disk?
@@ -255,6 +261,11 @@ impl Ledger {
     /// The content that a record names.
     pub fn blob(&self, name: &str) -> Result<Vec<u8>, Fault> {
         aside(|| self.journal.blobs().get(name)).map_err(blob_fault)
+    }
+
+    /// Is the content that a record names still kept?
+    pub fn has_blob(&self, name: &str) -> Result<bool, Fault> {
+        aside(|| self.journal.blobs().has(name)).map_err(blob_fault)
     }
 
     /// The same, or `None` where it was forgotten or collected on record.
@@ -339,26 +350,35 @@ impl State {
         Ok(())
     }
 
-    /// The original that goes with the end of its task.
-    fn ends(&self, event: &Event) -> Option<String> {
+    /// The originals that go with the end of their task.
+    fn ends(&self, event: &Event) -> Vec<String> {
         let ended = matches!(event, Event::TaskFinished(_) | Event::TaskFailed(_) | Event::TaskCancelled(_));
-        let task = event.task().filter(|_| ended)?;
-        self.world.tasks.get(&task)?.original.clone()
+        let task = event.task().filter(|_| ended).and_then(|task| self.world.tasks.get(&task));
+        task.map(originals).unwrap_or_default()
     }
 
+    /// Folds the world again after a failed batch. The one reading of the disk under the lock: until it is done there is no world to
+    /// decide on.
     fn refold(&mut self, journal: &Journal) -> Result<(), Fault> {
         self.generation += 1;
         self.broken = true;
-        // A barrier: every batch that can still land has landed or failed when this answers.
-        if journal.barrier().wait().is_err() {
-            journal.recover().map_err(fault)?;
-        }
-        (self.world, _) = fold(journal)?;
+        (self.world, _) = aside(|| {
+            // A barrier: every batch that can still land has landed or failed when this answers.
+            if journal.barrier().wait().is_err() {
+                journal.recover().map_err(fault)?;
+            }
+            fold(journal)
+        })?;
         self.volume = Volume::default();
         self.folded = true;
         self.broken = false;
         Ok(())
     }
+}
+
+/// Names of the prompts of a task that lie in the vault.
+fn originals(task: &world::Task) -> Vec<String> {
+    task.original.iter().chain(task.further.iter().filter_map(|further| further.original.as_ref())).cloned().collect()
 }
 
 /// As text, which is how events are read too: types that both hold are compiled once.

@@ -21,7 +21,7 @@ mod volume;
 
 pub use aside::aside;
 pub use boottime::{Clock, boot_id};
-pub use collect::BlobCollector;
+pub use collect::{BlobCollector, KeptDeadline, Retention};
 pub use home::Home;
 pub use ledger::{Keeping, Ledger, Pending, Unrecorded, blob_fault, fault};
 pub use lookup::{event_of, name_of, unknown_task};

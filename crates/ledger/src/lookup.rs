@@ -42,10 +42,16 @@ impl Ledger {
         task.merge.and_then(|merge| self.look(|world| world.merges.get(&merge).cloned()))
     }
 
+    /// The newest merge of a task that is in the project.
+    pub fn applied_merge_of(&self, id: TaskId) -> Option<Merge> {
+        let is_applied = |merge: &&Merge| merge.task == id && merge.is_in_tree();
+        self.look(|world| world.merges.values().rev().find(is_applied).cloned())
+    }
+
     /// The folder of a zone's project.
     pub fn project_of(&self, zone: ZoneId) -> Result<PathBuf, Fault> {
         let project = self.look(|world| world.zones.get(&zone).map(|zone| PathBuf::from(&zone.path)));
-        project.ok_or_else(|| Fault::new(FaultKind::Bug, "the zone is gone", zone))
+        project.ok_or_else(|| Fault::new(FaultKind::Bug, "the repository is gone", zone))
     }
 
     /// Records the end of a process that is still alive.

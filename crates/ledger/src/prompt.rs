@@ -27,7 +27,20 @@ impl Ledger {
 
     /// The prompt as it was given.
     pub async fn prompt(&self, task: &Task) -> Result<String, Stop> {
-        let Some(name) = task.original.clone() else { return Ok(task.prompt.clone()) };
+        self.original(task, &task.prompt, task.original.as_ref()).await
+    }
+
+    /// What a person said after it, oldest first, as it was given.
+    pub async fn further_prompts(&self, task: &Task) -> Result<Vec<String>, Stop> {
+        let mut prompts = Vec::with_capacity(task.further.len());
+        for further in &task.further {
+            prompts.push(self.original(task, &further.prompt, further.original.as_ref()).await?);
+        }
+        Ok(prompts)
+    }
+
+    async fn original(&self, task: &Task, recorded: &str, name: Option<&String>) -> Result<String, Stop> {
+        let Some(name) = name.cloned() else { return Ok(recorded.to_owned()) };
         let journal = self.journal().clone();
         let original = tokio::task::spawn_blocking(move || journal.vault().get(&name)).await;
         let original = original.map_err(|error| Fault::new(FaultKind::Bug, "the prompt was not read", error))?;

@@ -75,7 +75,7 @@ impl Ledger {
             return Ok(());
         }
         Err(Refusal::new(Code::BadInput, "the answer would keep a secret in the journal")
-            .hint("answer for this call alone, without `--set` of a secret")
+            .hint("answer for this call alone, and set no input to a secret")
             .into())
     }
 
@@ -151,7 +151,7 @@ fn answerable<'a>(world: &'a World, id: ReviewId, reply: &Reply) -> Result<&'a R
     }
     let sets = matches!(reply, Reply::Once { terms } if terms.constraints.as_ref().is_some_and(|terms| !terms.input_overrides.is_empty()));
     if review.tool == MERGE && sets {
-        let hint = "answer without --set, or refuse it and say what should be different";
+        let hint = "answer without another input, or refuse it and say what should be different";
         return Err(Refusal::new(Code::BadInput, "a merge takes no input from an answer").hint(hint));
     }
     match &review.state {

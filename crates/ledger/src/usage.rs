@@ -70,14 +70,27 @@ impl Ledger {
         self.look(|world| {
             let (mut sums, mut total) = (BTreeMap::<String, Spend>::new(), Spend::default());
             for held in world.books.held.values() {
-                let Held { pid, provider, model, tier, tokens, micros, day, .. } = held.clone();
+                let Held { pid, provider, model, tier, tokens, micros, day, task, .. } = held.clone();
                 total.add(&tier, tokens, micros);
-                let row = world::Row { day, pid, provider, model, tier };
+                let row = world::Row { day, pid, provider, model, tier, task };
                 for (_, name) in keys(world, by, &row) {
                     sums.entry(name).or_default().add(&row.tier, tokens, micros);
                 }
             }
             (sums, total)
+        })
+    }
+
+    /// What is only an estimate of the usage, summed as usage is.
+    pub fn usage_guessed(&self, by: By) -> BTreeMap<String, Spend> {
+        self.look(|world| {
+            let mut sums = BTreeMap::<String, Spend>::new();
+            for (row, guess) in &world.books.guesses {
+                for (_, name) in keys(world, by, row) {
+                    sums.entry(name).or_default().add(&row.tier, guess.tokens, guess.micros);
+                }
+            }
+            sums
         })
     }
 
@@ -93,7 +106,8 @@ impl Ledger {
     /// Raises caps that are there.
     pub async fn grant_budget(&self, pid: Pid, tokens: BTreeMap<String, u64>, micros: u64, by: &str) -> Result<(), Stop> {
         if micros == 0 && tokens.values().all(|more| *more == 0) {
-            return Err(Refusal::new(Code::BadInput, "that grants nothing").hint("name how much more: `--money 5`").into());
+            let remedy = world::Remedy::GrantBudget { pid, what: world::Cap::Money.to_string(), missing: 5_000_000 };
+            return Err(Refusal::new(Code::BadInput, "that grants nothing").remedy(remedy).into());
         }
         let budget = self.look(|world| world.books.accounts.get(&pid).and_then(|account| account.budget.clone()));
         if budget.is_none() {
@@ -120,7 +134,7 @@ impl Ledger {
         }
         if tokens.contains_key(ALL_TIERS) {
             return Err(Refusal::new(Code::BadInput, "what was used is known by tier, so `all` cannot be reconciled")
-                .hint("name the tiers: `--tokens strategic=1200 --tokens tactical=900`")
+                .hint("name each tier with its tokens: strategic, tactical, operational")
                 .into());
         }
         let unknown = tokens.keys().find(|tier| guessed.of(tier) == 0 && held.of(tier) == 0).map(|tier| format!("`{tier}` tokens"));
@@ -157,12 +171,13 @@ pub fn check_budget(budget: &Budget) -> Result<(), Refusal> {
     let Budget { tokens, micros, requests_per_minute, context, .. } = budget;
     if tokens.is_empty() && micros.is_none() && requests_per_minute.is_none() && context.is_none() {
         return Err(Refusal::new(Code::BadInput, "that budget caps nothing")
-            .hint("name a cap, such as `--money 20`; `--none` takes the budget away"));
+            .hint("name a cap of money, tokens, context or requests a minute, or take the budget away"));
     }
     let zero = [("requests a minute", requests_per_minute.map(u64::from)), ("tokens of context", *context)];
     match zero.into_iter().find(|(_, cap)| *cap == Some(0)) {
         Some((what, _)) => {
-            Err(Refusal::new(Code::BadInput, format!("0 {what} let no request through")).hint("`--money 0` stops all that costs money"))
+            Err(Refusal::new(Code::BadInput, format!("0 {what} let no request through"))
+                .hint("a cap of no money stops all that costs some"))
         }
         None => Ok(()),
     }
@@ -186,6 +201,7 @@ fn keys(world: &World, by: By, row: &world::Row) -> Vec<(u64, String)> {
         By::Model => vec![(0, format!("{}/{}", row.provider, row.model))],
         By::Tier => vec![(0, row.tier.clone())],
         By::Day => vec![(0, date(row.day))],
+        By::Task => vec![row.task.map_or_else(|| (u64::MAX, "no task".to_owned()), |task| (task.0, task.to_string()))],
     }
 }
 

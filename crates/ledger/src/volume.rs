@@ -46,7 +46,13 @@ pub(crate) fn must_all_wait(events: &[Event]) -> bool {
 pub(crate) fn must_wait(event: &Event) -> bool {
     let is_end = matches!(
         event,
-        Event::TaskCancelled(_) | Event::TaskFailed(_) | Event::TaskFinished(_) | Event::WorkspaceClosed(_) | Event::ProcExited(_)
+        Event::TaskCancelled(_)
+            | Event::TaskFailed(_)
+            | Event::TaskStopped(_)
+            | Event::TaskFinished(_)
+            | Event::WorkKept(_)
+            | Event::WorkspaceClosed(_)
+            | Event::ProcExited(_)
     );
     !is_end && event.weight() != Weight::Security && event.pid() != Pid::OPERATOR && event.pid() != Pid::KERNEL
 }

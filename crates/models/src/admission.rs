@@ -174,7 +174,7 @@ impl ProcessAdmission {
             let refusal = Refusal::new(Code::Denied, reason).hint("its skep.yml lists the providers it does");
             let recorded = models.gate.record_refusal(&self.request(models, model_request, None), &refusal).await;
             recorded.map_err(failed)?;
-            return Err(self.no(models, model_request.tier.as_str(), refusal, None).await);
+            return Err(self.deny(models, model_request.tier.as_str(), refusal, None).await);
         }
         models.ledger.release_held().await.map_err(failed)?;
         let estimate = self.estimate(models, model_request);
@@ -190,9 +190,14 @@ impl ProcessAdmission {
             if model_request.parsed.endpoint != Endpoint::Generate {
                 return Ok(ExtraEvents::default());
             }
-            if let Some(of) = world.unbounded(pid, tier).filter(|_| price.is_none() && !replayed) {
+            let unbounded = || world.unbounded(pid, tier).map(|of| (of, name_of(world, of)));
+            let of_task = || task.filter(|_| world.is_unbounded_task(task, tier)).map(|task| (pid, task.to_string()));
+            if price.is_none()
+                && !replayed
+                && let Some((of, name)) = unbounded().or_else(of_task)
+            {
                 *paid.lock() = Some(Payment::Unpriced);
-                return Err(unpriced(world, of, model_request, tokens));
+                return Err(unpriced(world, of, &name, model_request, tokens));
             }
             let need = Need { tier, tokens, context, micros };
             let bid = ReservationRequest { pid, task, call, provider: model_request.provider, model: model_request.model, need };
@@ -222,6 +227,9 @@ impl ProcessAdmission {
                     Some(Payment::Made { share, lease }) => (share, lease),
                     _ => (None, None),
                 };
+                if let Some(task) = task {
+                    models.exhaustion.clear(task);
+                }
                 let ahead = permit.is_ahead();
                 let in_flight = InFlightRequest { pid, task, of: request.of, call: permit.call() };
                 let (place, stop) = models.flights.enter(in_flight);
@@ -230,14 +238,20 @@ impl ProcessAdmission {
                 if !ahead {
                     pass.admitted().await.map_err(failed)?;
                 }
-                Ok(Admitted { output_max, record: models.record, cassette, stop, settlement: Box::new(pass) })
+                Ok(Admitted { output_max, record: models.records_all(), cassette, stop, settlement: Box::new(pass) })
             }
-            Ok(ModelAdmission::Refused(refusal)) | Err(Stop::Refused(refusal)) => Err(self.no(models, tier, refusal, paid).await),
+            Ok(ModelAdmission::Refused(refusal)) | Err(Stop::Refused(refusal)) => {
+                let denied = self.deny(models, tier, refusal.clone(), paid).await;
+                if let (Denied::Final(Denial { kind: DenialKind::Budget, .. }), Some(task)) = (&denied, task) {
+                    models.exhaustion.add(task, &refusal);
+                }
+                Err(denied)
+            }
             Err(Stop::Failed(fault)) => Err(failed(fault)),
         }
     }
 
-    async fn no(&self, models: &Models, tier: &str, refusal: Refusal, paid: Option<Payment>) -> Denied {
+    async fn deny(&self, models: &Models, tier: &str, refusal: Refusal, paid: Option<Payment>) -> Denied {
         // A model's client is no face of ours: it is told in words, and the record has the remedy.
         let message = match refusal.advice() {
             Some(advice) => format!("{}; {advice}", refusal.reason),
@@ -267,10 +281,12 @@ impl ProcessAdmission {
                 }
             }
             (None, Some(_)) => Denied::Final(denial(DenialKind::Budget, message)),
-            (None, None) => {
-                let kind = if refusal.code == Code::Exhausted { DenialKind::RateLimited } else { DenialKind::Denied };
-                Denied::Final(denial(kind, message))
-            }
+            (None, None) => Denied::Final(match (refusal.code, refusal.retry_after()) {
+                (_, Some(wait)) => Denial { retry_after: Some(wait), ..denial(DenialKind::RateLimited, message) },
+                // Used up, and no waiting brings it back: a client that asks again is told the same.
+                (Code::Exhausted, None) => denial(DenialKind::Budget, message),
+                (_, None) => denial(DenialKind::Denied, message),
+            }),
         }
     }
 
@@ -284,10 +300,14 @@ impl ProcessAdmission {
     fn estimate(&self, models: &Models, model_request: &ModelRequest<'_>) -> Estimate {
         let ParsedRequest { output_max, answers, input_bytes, images, .. } = model_request.parsed;
         let context = input_bytes.saturating_add(u64::from(*images).saturating_mul(gateway::IMAGE_TOKENS));
-        let capped = models.ledger.look(|world| world.is_capped(self.pid));
+        let task = self.task(models);
+        let capped = models.ledger.look(|world| world.is_capped(self.pid) || world.is_task_capped(task));
         let output = model_request.parsed.output_most(model_request.model, OUTPUT_DEFAULT).saturating_mul(u64::from((*answers).max(1)));
-        let price =
-            if model_request.is_free { Some(Price::default()) } else { models.prices.price(model_request.provider, model_request.model) };
+        let price = if model_request.is_free {
+            Some(Price::default())
+        } else {
+            models.setup().prices.price(model_request.provider, model_request.model)
+        };
         let micros = price.map_or(0, |price| price.micros_max(model_request.parsed, context, output));
         let rewritten = (capped && output_max.is_none() && model_request.parsed.endpoint == Endpoint::Generate).then_some(OUTPUT_DEFAULT);
         Estimate { tokens: context.saturating_add(output), context, micros, price, output_max: rewritten }
@@ -326,8 +346,7 @@ fn input(models: &Models, model_request: &ModelRequest<'_>, output_max: Option<u
 const TOKENS_PROPOSED: u64 = 2_000_000;
 
 /// A cap on money cannot hold what has no price. A cap on tokens beside it can.
-fn unpriced(world: &world::World, of: Pid, model_request: &ModelRequest<'_>, tokens: u64) -> Refusal {
-    let name = name_of(world, of);
+fn unpriced(world: &world::World, of: Pid, name: &str, model_request: &ModelRequest<'_>, tokens: u64) -> Refusal {
     let reason =
         format!("`{}/{}` has no price, and the money that {name} may spend is capped", model_request.provider, model_request.model);
     let account = world.books.accounts.get(&of).cloned().unwrap_or_default();
@@ -339,16 +358,17 @@ fn unpriced(world: &world::World, of: Pid, model_request: &ModelRequest<'_>, tok
 }
 
 fn refusal(world: &world::World, short: &CapExceeded) -> Refusal {
-    let CapExceeded { pid, what, cap, used, need, .. } = short;
-    let name = name_of(world, *pid);
+    let CapExceeded { pid, task, what, cap, used, need, .. } = short;
+    let name = task.map_or_else(|| name_of(world, *pid), |task| task.to_string());
     let amount = |n: u64| if *what == Cap::Money { ledger::dollars(n) } else { n.to_string() };
     let reason = match what {
         Cap::Rate => format!("{name} made its {cap} requests of this minute"),
         Cap::Context => format!("the request has up to {need} tokens of input, and {name} may send {cap}"),
         _ => format!(
-            "the budget of {name} does not hold it: {} of {} {what} are spent, reserved or held, and it needs up to {}",
+            "the budget of {name} does not hold it: {} of {}{} are spent, reserved or held, and it needs up to {}",
             amount(*used),
             amount(*cap),
+            if *what == Cap::Money { String::new() } else { format!(" {what}") },
             amount(*need)
         ),
     };
@@ -356,6 +376,14 @@ fn refusal(world: &world::World, short: &CapExceeded) -> Refusal {
     match what {
         Cap::Rate => refusal.hint("it goes on in the next minute"),
         Cap::Context => refusal.hint("shorten the conversation").remedy(world::Remedy::RaiseContext { pid: *pid, tokens: *need }),
-        _ => refusal.hint("a smaller output limit may fit").remedy(short.remedy()),
+        _ if task.is_some() => refusal.remedy(world::Remedy::LargerTaskBudget),
+        _ => refusal.hint("a smaller output limit may fit").remedy(match short.at_cap {
+            // The request itself waits, and goes on with what it misses.
+            AtCap::Ask => short.remedy(),
+            // It is made again, with more to read, and others follow it.
+            AtCap::Refuse => {
+                world::Remedy::GrantBudget { pid: *pid, what: what.to_string(), missing: short.missing().saturating_add(*need) }
+            }
+        }),
     }
 }

@@ -72,6 +72,11 @@ pub fn file_of(task: TaskId) -> String {
     format!("{task}.jsonl")
 }
 
+/// The size of a file; 0 where there is none.
+fn file_bytes(path: &Path) -> u64 {
+    std::fs::metadata(path).map_or(0, |meta| meta.len())
+}
+
 impl Models {
     pub(crate) fn redact(&self) -> Redact {
         let redactor = self.ledger.redactor.clone();
@@ -79,7 +84,8 @@ impl Models {
     }
 
     fn open_cassette(&self, path: &Path) -> Result<Arc<CassetteWriter>, Fault> {
-        Ok(Arc::new(CassetteWriter::open(path, self.redact()).map_err(|error| Fault::io("record on", path, error))?))
+        let opened = aside(|| CassetteWriter::open(path, self.redact()));
+        Ok(Arc::new(opened.map_err(|error| Fault::io("record on", path, error))?))
     }
 
     /// The cassette that this traffic is taken down on.
@@ -117,7 +123,7 @@ impl Models {
             self.read_cassette(file)?;
             self.play_cassette((pid, None), file, traffic.timing);
         }
-        let own = self.record.then(|| self.folder.join(format!("process-{pid}.jsonl")));
+        let own = self.records_all().then(|| self.folder.join(format!("process-{pid}.jsonl")));
         let Some(file) = traffic.record.clone().or(own) else { return Ok(()) };
         let writer = self.open_cassette(&file).map_err(|fault| fault.fix("name a new file, or a cassette that is to go on"))?;
         self.cassettes.writers.lock().insert((pid, None), writer);
@@ -142,7 +148,8 @@ impl Models {
     /// Reads a cassette of a task, or one in a file.
     pub fn cassette(&self, name: &str) -> Result<CassetteView, Stop> {
         let path = if name.contains('/') { PathBuf::from(name) } else { self.folder.join(format!("{name}.jsonl")) };
-        let player = aside(|| self.read_cassette(&path))?;
+        let (player, bytes) = aside(|| (self.read_cassette(&path), file_bytes(&path)));
+        let player = player?;
         let exchanges = player.contents().map(|one| ExchangeView {
             n: one.n,
             dialect: one.dialect.name().to_owned(),
@@ -153,22 +160,24 @@ impl Models {
             ms: one.ms,
             complete: one.complete,
         });
-        let bytes = std::fs::metadata(&path).map_or(0, |meta| meta.len());
         Ok(CassetteView { name: name.to_owned(), bytes, exchanges: exchanges.collect(), torn: player.torn, path, broken: None })
     }
 
     /// The cassettes under `$SKEP_HOME`.
     pub fn cassettes(&self) -> Result<Vec<CassetteView>, Stop> {
         let folder = &self.folder;
-        let entries = aside(|| std::fs::read_dir(folder)).map_err(|error| Fault::io("list", folder, error))?;
-        let names = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.strip_suffix(".jsonl").map(str::to_owned));
-        let mut names: Vec<String> = names.collect();
+        let list = || {
+            let entries = std::fs::read_dir(folder)?;
+            let names = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.strip_suffix(".jsonl").map(str::to_owned));
+            Ok(names.collect::<Vec<String>>())
+        };
+        let mut names = aside(list).map_err(|error: std::io::Error| Fault::io("list", folder, error))?;
         names.sort_by_key(|name| (name.len(), name.clone()));
         // One that can't be read hides none of the others.
         let view = |name: &String| match self.cassette(name) {
             Err(Stop::Refused(refusal)) => {
                 let path = folder.join(format!("{name}.jsonl"));
-                let bytes = std::fs::metadata(&path).map_or(0, |meta| meta.len());
+                let bytes = aside(|| file_bytes(&path));
                 Ok(CassetteView { name: name.clone(), path, bytes, exchanges: Vec::new(), torn: 0, broken: Some(refusal.reason) })
             }
             found => found,
@@ -184,7 +193,9 @@ impl Models {
         };
         let text = aside(|| gateway::cassette::text(path)).map_err(|error| match error.kind() {
             std::io::ErrorKind::InvalidData => bad(error.to_string()),
-            _ => Refusal::new(Code::NotFound, format!("there is no cassette `{}`: {error}", path.display()))
+            std::io::ErrorKind::NotFound => Refusal::new(Code::NotFound, format!("there is no cassette `{}`", path.display()))
+                .remedy(world::Remedy::List { what: world::Listing::Cassettes }),
+            _ => Refusal::new(Code::NotFound, format!("the cassette `{}` cannot be read: {error}", path.display()))
                 .remedy(world::Remedy::List { what: world::Listing::Cassettes }),
         })?;
         Ok(Player::read(&text, self.redact()).map_err(|error| bad(error.to_string()))?)

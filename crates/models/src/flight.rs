@@ -46,7 +46,7 @@ struct List {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RequestOwner {
     Task(TaskId),
-    /// The running call that they are parts of.
+    /// The running call that they are parts of, or one of them itself.
     Call(CallId),
     Process(Pid),
 }
@@ -55,7 +55,7 @@ impl InFlightRequest {
     fn belongs_to(&self, whose: RequestOwner) -> bool {
         match whose {
             RequestOwner::Task(task) => self.task == Some(task),
-            RequestOwner::Call(call) => self.of == Some(call),
+            RequestOwner::Call(call) => self.of == Some(call) || self.call == call,
             RequestOwner::Process(pid) => self.pid == pid,
         }
     }
@@ -69,20 +69,20 @@ pub(crate) struct RequestsInFlight {
 }
 
 /// One request's place on the list.
-pub(crate) struct Place {
+pub(crate) struct FlightEntry {
     nth: u64,
     list: Arc<Mutex<List>>,
     ended: Arc<Notify>,
 }
 
-impl Drop for Place {
+impl Drop for FlightEntry {
     fn drop(&mut self) {
         self.list.lock().requests.remove(&self.nth);
         self.ended.notify_waiters();
     }
 }
 
-impl Place {
+impl FlightEntry {
     /// Its end is on record. What is not stays noted as left.
     pub fn settled(&self) {
         self.list.lock().left.remove(&self.nth);
@@ -108,7 +108,7 @@ impl RequestsInFlight {
         self.write(|done| Note::Begin { starts, done }).await
     }
 
-    pub fn enter(&self, request: InFlightRequest) -> (Place, StopSignal) {
+    pub fn enter(&self, request: InFlightRequest) -> (FlightEntry, StopSignal) {
         let (stopper, stop) = StopSignal::new();
         let mut list = self.list.lock();
         list.next += 1;
@@ -117,11 +117,11 @@ impl RequestsInFlight {
             stopper.stop(why.clone());
         }
         list.requests.insert(nth, (request, stopper));
-        (Place { nth, list: self.list.clone(), ended: self.ended.clone() }, stop)
+        (FlightEntry { nth, list: self.list.clone(), ended: self.ended.clone() }, stop)
     }
 
     /// Notes that a request leaves. Done when the note outlives this process.
-    pub async fn leaves(&self, place: &Place, flight: Flight) -> Result<(), Fault> {
+    pub async fn leaves(&self, place: &FlightEntry, flight: Flight) -> Result<(), Fault> {
         let line = serde_json::to_string(&flight).map_err(|error| Fault::new(FaultKind::Bug, "a request cannot be noted", error))?;
         if self.list.lock().left.insert(place.nth, flight).is_some() {
             return Ok(());
@@ -171,6 +171,11 @@ impl RequestsInFlight {
 }
 
 impl Models {
+    /// Is this call a request on its way?
+    pub fn is_in_flight(&self, call: CallId) -> bool {
+        self.flights.list.lock().requests.values().any(|(request, _)| request.call == call)
+    }
+
     /// Stops the requests of what is cancelled, and those that it still makes before it is gone. They are stopped when this returns, and
     /// settled when the future is done.
     pub fn stop_requests_of(&self, whose: RequestOwner, why: &str) -> impl Future<Output = ()> + Send + use<> {

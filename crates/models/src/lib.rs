@@ -8,6 +8,7 @@
 
 mod admission;
 mod cassette;
+mod exhaustion;
 mod flight;
 mod lease;
 mod models;
@@ -15,10 +16,16 @@ mod native;
 mod permit;
 mod room;
 mod settle;
+mod setup;
+mod trial;
 mod wait;
 
 pub use cassette::{CassetteView, ExchangeView, Traffic, file_of};
+pub use exhaustion::Exhaustion;
 pub use flight::RequestOwner;
-pub use models::{CLIENT, GatewayAccess, Models};
+pub use gate::CLIENT;
+pub use models::{GatewayAccess, Models};
 pub use room::RoomModels;
+pub use setup::{CheckedSettings, UnusableSettings};
+pub use trial::ModelTrial;
 pub use wait::Wait;

@@ -4,13 +4,15 @@
 
 use crate::admission::ProcessAdmission;
 use crate::cassette::{Cassettes, Traffic};
+use crate::exhaustion::Exhaustion;
 use crate::flight::{RequestOwner, RequestsInFlight};
 use crate::lease::Leases;
+use crate::setup::{CheckedSettings, ModelSetup, UnusableSettings};
 use crate::wait::Waiting;
-use gate::Gate;
+use gate::{CLIENT, Gate};
 use gateway::{Admission, Gateway, Secret, Session, StopCause, Upstream, VendorClient};
 use ledger::Ledger;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -23,9 +25,6 @@ use tokio::task::AbortHandle;
 use world::budget::crash::Left;
 use world::event::ProcSpawned;
 use world::{Code, Ending, Fault, FaultKind, Pid, Refusal, Stop, ZoneId};
-
-/// The role of a program outside rooms that speaks to the gateway.
-pub const CLIENT: &str = "client";
 
 /// How long the end of requests may take when the kernel stops.
 const SETTLE_MAX: std::time::Duration = std::time::Duration::from_secs(2);
@@ -86,15 +85,14 @@ pub struct Models {
     /// Where recorded traffic is kept.
     pub(crate) folder: PathBuf,
     pub gateway: Arc<Gateway>,
-    pub(crate) prices: gateway::price::Prices,
-    /// Every task is recorded.
-    pub record: bool,
+    /// What else the operator's settings say of models.
+    setup: RwLock<Arc<ModelSetup>>,
     pub(crate) cassettes: Cassettes,
     pub(crate) leases: Leases,
     pub(crate) flights: Arc<RequestsInFlight>,
     pub(crate) cancel_notices: CancelNotices,
     pub(crate) waiting: Waiting,
-    loopback: bool,
+    pub exhaustion: Exhaustion,
     /// The kernel is going down: nothing more is asked.
     pub(crate) stopping: AtomicBool,
     listeners: Mutex<HashMap<Pid, Vec<Listener>>>,
@@ -118,15 +116,10 @@ impl Models {
             move || flights.left()
         });
         let redactor = ledger.redactor.clone();
-        let bad = |why: String| Fault::new(FaultKind::Io, "the kernel's own settings cannot be used", why);
-        let hold = settings.gateway.hold.as_deref().map(policy::parse_duration).transpose();
-        let hold = hold.map_err(|error| bad(format!("gateway.hold: {error}")).fix("mend config.yml in $SKEP_HOME"))?;
-        let made = Gateway::new(settings, Upstream::new(&[]), hold);
-        let gateway =
-            made.map_err(|error| bad(error.to_string()).fix(error.fix.unwrap_or_else(|| "mend it in $SKEP_HOME/config.yml".into())))?;
-        let mut prices = prices(home).map_err(|why| bad(why).fix("mend prices.yaml in $SKEP_HOME"))?;
-        gateway.providers().for_each(|provider| prices.known_by(&provider.name, provider.host()));
+        let checked = CheckedSettings::read(home, settings)?;
+        let gateway = Gateway::new(settings, Upstream::new(&[]), checked.hold).map_err(UnusableSettings::from)?;
         gate.know_providers(gateway.providers().map(|provider| (provider.name.clone(), provider.host().to_owned())));
+        let setup = RwLock::new(Arc::new(checked.setup(&gateway)));
         let knows = redactor.clone();
         let gateway = gateway.with_secret_observer(Arc::new(move |secret| {
             knows.register(secret.reveal());
@@ -136,18 +129,34 @@ impl Models {
             ledger,
             gate,
             gateway: Arc::new(gateway.with_redactor(Arc::new(move |text| redactor.text(text).into_owned()))),
-            prices,
-            record: settings.gateway.record,
+            setup,
             cassettes: Cassettes::default(),
             leases: Leases::default(),
             flights,
             cancel_notices: CancelNotices::default(),
             waiting: Waiting::default(),
-            loopback: settings.gateway.loopback,
+            exhaustion: Exhaustion::default(),
             stopping: AtomicBool::new(false),
             listeners: Mutex::default(),
         };
         Ok((Arc::new(models), sent))
+    }
+
+    /// Takes other settings, from the next request on. Those that cannot be used change nothing.
+    pub fn replace(&self, checked: CheckedSettings) -> Result<(), UnusableSettings> {
+        self.gateway.replace(&checked.settings, checked.hold)?;
+        self.gate.know_providers(self.gateway.providers().map(|provider| (provider.name.clone(), provider.host().to_owned())));
+        *self.setup.write() = Arc::new(checked.setup(&self.gateway));
+        Ok(())
+    }
+
+    pub(crate) fn setup(&self) -> Arc<ModelSetup> {
+        self.setup.read().clone()
+    }
+
+    /// Whether every task is recorded.
+    pub fn records_all(&self) -> bool {
+        self.setup.read().record
     }
 
     /// From here on requests may leave: what the last kernel noted is on record.
@@ -173,24 +182,13 @@ impl Models {
     }
 
     /// When the built-in prices were true.
-    pub fn prices_as_of(&self) -> &str {
-        &self.prices.as_of
+    pub fn prices_as_of(&self) -> String {
+        self.setup.read().prices.as_of.clone()
     }
 
     /// Nobody is served any more.
     pub fn close(&self) {
         self.listeners.lock().drain().flat_map(|(_, listeners)| listeners).for_each(|listener| listener.task.abort());
-    }
-}
-
-/// The program's own table, with the operator's before it.
-fn prices(home: &std::path::Path) -> Result<gateway::price::Prices, String> {
-    let ours = gateway::price::Prices::built_in().map_err(|error| error.to_string())?;
-    let path = home.join("prices.yaml");
-    match std::fs::read_to_string(&path) {
-        Ok(text) => Ok(ours.with(gateway::price::Prices::parse(&text).map_err(|error| format!("{}: {error}", path.display()))?)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(ours),
-        Err(error) => Err(format!("{}: {error}", path.display())),
     }
 }
 
@@ -270,7 +268,7 @@ impl Models {
 
 impl Models {
     /// Serves one process at a listener of its own. The key is good there and nowhere else, as long as the process lives.
-    pub fn attend(self: &Arc<Self>, pid: Pid, zone: ZoneId, client: Option<VendorClient>, listener: TcpListener) -> Result<Secret, Fault> {
+    pub fn serve(self: &Arc<Self>, pid: Pid, zone: ZoneId, client: Option<VendorClient>, listener: TcpListener) -> Result<Secret, Fault> {
         let session = Arc::new(self.session_of(pid, zone, client)?);
         let key = session.key.clone();
         self.cancel_notices.open(pid);
@@ -292,8 +290,8 @@ impl Models {
         client: Option<VendorClient>,
         traffic: Traffic,
     ) -> Result<GatewayAccess, Stop> {
-        if !self.loopback {
-            return Err(Refusal::new(Code::Unsupported, "the gateway is closed to programs outside rooms")
+        if !self.setup.read().loopback {
+            return Err(Refusal::new(Code::Unsupported, "the gateway is closed to programs outside sandboxes")
                 .remedy(world::Remedy::OpenLoopback)
                 .into());
         }
@@ -316,7 +314,7 @@ impl Models {
             self.close_gateway(pid).await?;
             return Err(stop);
         }
-        let key = self.attend(pid, zone, client, listener)?;
+        let key = self.serve(pid, zone, client, listener)?;
         Ok(GatewayAccess { pid, address, key })
     }
 }

@@ -6,61 +6,125 @@
 use crate::Models;
 use crate::admission::{Denied, ProcessAdmission, cancellation};
 use crate::wait::Waited;
-use brain::model::{Model, ModelFault, ModelInfo, ModelResponse, Purpose, ResponseBody, RetryClass};
-use brain::{Brain, Brief, Native, ToolSpec};
-use gateway::{Admission, Admitted, BoxedFuture, Denial, Dialect, Gateway, GatewayRefusal, ModelNames, ModelRequest, Session};
+use brain::model::{Model, ModelFault, ModelInfo, ModelResponse, ProviderName, Purpose, ResponseBody, RetryClass};
+use brain::{Brain, Brief, Native, ProjectText, ToolSpec};
+use gateway::{
+    Admission, Admitted, BoxedFuture, Denial, Dialect, Gateway, GatewayRefusal, ModelNames, ModelRequest, NoRoute, RouteTarget, Session,
+};
 use parking_lot::Mutex;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
-use world::Stop;
-use world::{Code, Mode, Refusal, ReviewId, Task, ZoneId};
+use world::{Code, Fault, Mode, Pid, Refusal, Remedy, ReviewId, Stop, Task, ZoneId};
 
 /// The tier that sums up.
 const TIER_OF_SUMMARIES: &str = "operational";
 /// Tools that are only for people.
-const NOT_FOR_BRAINS: &[&str] = &[gate::SANDBOX_RUN];
+const NOT_FOR_BRAINS: &[&str] = &[gate::SANDBOX_RUN, "brain.run", "brain.use"];
 
 impl Models {
-    /// Is there a model of this name for the zone? The reason where there is none.
-    pub fn model_card(&self, zone: ZoneId, model: &str) -> Result<ModelInfo, Refusal> {
-        let names = self.gate.policies.trusted(zone).ok().flatten().map(|trusted| trusted.config.models.clone()).unwrap_or_default();
-        let mut why = None;
+    /// Is there a model of this name for the zone, or for a folder that is none yet? The reason where there is none.
+    pub fn model_card(&self, zone: Option<ZoneId>, model: &str) -> Result<ModelInfo, Refusal> {
+        let names = self.names_of(zone);
+        if self.gateway().providers().next().is_none() {
+            return Err(Refusal::new(Code::NotFound, "no model is set up yet").remedy(Remedy::SetUpModel));
+        }
+        let no_model = |none: NoRoute| {
+            let reason = format!("no model answers to `{model}`: {}", none.what);
+            Refusal::new(Code::NotFound, reason).hint(none.fix).remedy(Remedy::SetUpModel)
+        };
+        self.gateway().check_name(&names, model).map_err(no_model)?;
+        let (mut why, mut is_login) = (None, None);
         for (dialect, context_tokens) in CONTEXTS {
-            match self.gateway().find(&names, model, dialect) {
-                Ok(targets) => {
-                    let provider = targets.first().map(|target| &target.provider);
-                    if let Some(Err(why)) = provider.map(|provider| provider.check()) {
+            match self.gateway().find(&names, model, dialect, None) {
+                Ok(mut targets) => {
+                    let client = targets.first().and_then(|target| target.provider.only_for());
+                    targets.retain(|target| target.provider.only_for().is_none());
+                    let Some(provider) = targets.first().map(|target| &target.provider) else {
+                        is_login = is_login.or(client);
+                        continue;
+                    };
+                    if let Err(why) = provider.check() {
                         return Err(Refusal::new(Code::BadInput, why).hint("mend the file; docs/models.md has the words of a script"));
                     }
-                    let context_tokens = provider.and_then(|provider| provider.context_tokens).unwrap_or(context_tokens);
-                    let output_tokens_max = provider.and_then(|provider| provider.output_tokens).unwrap_or(OUTPUT_TOKENS);
+                    // With a second place to ask, the request goes there.
+                    if let Some(none) = provider.missing_key().filter(|_| targets.len() == 1) {
+                        let reason = format!("`{}` has no key: {}", provider.name, none.what);
+                        return Err(Refusal::new(Code::NotFound, reason).hint(none.fix).remedy(Remedy::SetUpModel));
+                    }
+                    let context_tokens = provider.context_tokens.unwrap_or(context_tokens);
+                    let output_tokens_max = provider.output_tokens.unwrap_or(OUTPUT_TOKENS);
                     return Ok(ModelInfo { dialect, model: model.to_owned(), context_tokens, output_tokens_max });
                 }
                 Err(none) => drop(why.get_or_insert(none)),
             }
         }
-        let reason = why.map_or_else(String::new, |none| format!(": {}", none.what));
-        Err(Refusal::new(Code::NotFound, format!("no model answers to `{model}`{reason}")).hint(
-            "set one up in $SKEP_HOME/config.yml: `providers: {anthropic: {url: https://api.anthropic.com, dialect: anthropic, key: \
-             {env: ANTHROPIC_API_KEY}}}` and `models: {tactical: anthropic/MODEL}`; docs/models.md says more",
-        ))
+        if let Some(client) = is_login {
+            let reason =
+                format!("`{model}` leads to the subscription login of {0}, which serves {0} itself and nobody else", client.name());
+            let hint = format!("have {} do it, as the brain of the task; or set up a provider with a key", client.name());
+            return Err(Refusal::new(Code::Denied, reason).hint(hint));
+        }
+        Err(no_model(why.unwrap_or_else(|| NoRoute { what: String::new(), fix: String::new() })))
+    }
+
+    /// Where a model leads, as `provider/model`, of which nobody here knows whether its provider has it: neither the provider's list, nor a
+    /// tier, nor a table of prices names it.
+    pub fn unlisted_model(&self, zone: Option<ZoneId>, model: &str) -> Option<String> {
+        let (own, names) = (self.names_of(zone), self.gateway().names());
+        if own.contains_key(model) || names.contains_key(model) {
+            return None;
+        }
+        let found = CONTEXTS.iter().find_map(|(dialect, _)| self.gateway().find(&own, model, *dialect, None).ok());
+        let RouteTarget { provider, model, .. } = found.into_iter().flatten().find(|target| target.provider.only_for().is_none())?;
+        let target = format!("{}/{model}", provider.name);
+        let is_named = own.values().chain(names.values()).flat_map(gateway::Targets::iter).any(|named| named == target);
+        // A script answers to every name.
+        let is_script = provider.address().is_none();
+        let is_known = is_script || is_named || provider.lists(&model) == Some(true) || self.setup().prices.names(&provider.name, &model);
+        (!is_known).then_some(target)
+    }
+
+    /// The names that a zone's own files give to models.
+    fn names_of(&self, zone: Option<ZoneId>) -> ModelNames {
+        let trusted = zone.and_then(|zone| self.gate.policies.trusted(zone).ok().flatten());
+        trusted.map(|trusted| trusted.config.models.clone()).unwrap_or_default()
     }
 
     /// Opens the built-in brain for a task; of these tools it is told those that it may use.
-    pub fn open_native(self: &Arc<Self>, task: &Task, model: &str, tools: &tool::Registry) -> Result<Box<dyn Brain>, Stop> {
-        let work = self.model_card(task.zone, model)?;
-        let summary = self.model_card(task.zone, TIER_OF_SUMMARIES).unwrap_or_else(|_| work.clone());
-        let door = Arc::new(DeferringAdmission { inner: ProcessAdmission::of(self, task.pid, task.zone), deferred: Mutex::default() });
-        let session = self.session_with(task.pid, None, door.clone())?;
-        let model = GatewayModel { gateway: self.gateway().clone(), session, door, work, summary };
+    pub fn open_native(
+        self: &Arc<Self>,
+        task: &Task,
+        model: &str,
+        tools: &tool::Registry,
+        project_texts: Vec<ProjectText>,
+        role_text: String,
+    ) -> Result<Box<dyn Brain>, Stop> {
+        let work = self.model_card(Some(task.zone), model)?;
+        let summary = self.model_card(Some(task.zone), TIER_OF_SUMMARIES).unwrap_or_else(|_| work.clone());
+        let model = self.gateway_model(task.pid, task.zone, work, summary)?;
         let (role, pins) = (
             self.ledger.look(|world| world.processes.get(&task.pid).map(|process| process.role.clone())).unwrap_or_default(),
             self.gate.policies.trusted(task.zone)?.map(|trusted| trusted.config.pins.clone()).unwrap_or_default(),
         );
-        let may_change = task.mode != Mode::Ask;
+        let may_change = task.present_mode() != Mode::Ask;
         let workflow = Some("Workflow state: idle.".to_owned());
-        Ok(Box::new(Native::new(Arc::new(model), Brief { role, may_change, workflow, pins, tools: tools_for(tools, may_change) })))
+        let mut tools = tools_for(tools, may_change);
+        tools.retain(|tool| task.tool_lists.iter().all(|list| list.has(&tool.name)));
+        Ok(Box::new(Native::new(Arc::new(model), Brief { role, role_text, may_change, workflow, pins, project_texts, tools })))
+    }
+
+    /// A process's models, asked through the gateway.
+    pub(crate) fn gateway_model(
+        self: &Arc<Self>,
+        pid: Pid,
+        zone: ZoneId,
+        work: ModelInfo,
+        summary: ModelInfo,
+    ) -> Result<GatewayModel, Fault> {
+        let door = Arc::new(DeferringAdmission { inner: ProcessAdmission::of(self, pid, zone), deferred: Mutex::default() });
+        let session = self.session_with(pid, None, door.clone())?;
+        Ok(GatewayModel { gateway: self.gateway().clone(), session, door, work, summary })
     }
 }
 
@@ -84,7 +148,7 @@ const CONTEXTS: [(Dialect, u64); 4] =
     [(Dialect::Anthropic, 200_000), (Dialect::Responses, 200_000), (Dialect::Chat, 128_000), (Dialect::Gemini, 1_000_000)];
 
 /// The brain's way to the gateway.
-struct GatewayModel {
+pub(crate) struct GatewayModel {
     gateway: Arc<Gateway>,
     session: Session,
     door: Arc<DeferringAdmission>,
@@ -120,6 +184,10 @@ impl Admission for DeferringAdmission {
             loop {
                 match self.inner.ask(&models, model_request).await {
                     Ok(leave) => return Ok(leave),
+                    // A limit of ours that passes by itself: it waits here, and nothing is taken for a failure of its model.
+                    Err(Denied::Final(Denial { retry_after: Some(after), .. })) if cancellation(&models, asker).is_none() => {
+                        tokio::time::sleep(after).await;
+                    }
                     Err(Denied::Final(denial)) => return Err(cancellation(&models, asker).unwrap_or(denial)),
                     Err(Denied::Waits { denial, what: Waited::Review(review) }) => {
                         *self.deferred.lock() = Some(Deferred::Review(review));
@@ -165,8 +233,10 @@ impl Model for GatewayModel {
             let deferred = self.door.deferred.lock().take();
             match deferred {
                 None => {
-                    let gateway::InProcessResponse { status, retry_after, settled, .. } = answer;
-                    Ok(ModelResponse { status, retry_after, is_final: settled, body: Box::new(Pieces(answer)) })
+                    let gateway::InProcessResponse { status, retry_after, settled, is_own, is_unreachable, .. } = answer;
+                    let provider = answer.asked.take().map(|asked| ProviderName { name: asked.name, key_place: asked.key_place });
+                    let (is_final, is_refusal, body) = (settled, is_own, Box::new(Pieces(answer)));
+                    Ok(ModelResponse { status, retry_after, is_final, is_refusal, is_unreachable, provider, body })
                 }
                 Some(Deferred::Review(review)) => {
                     Err(ModelFault { what: format!("{review} must be answered first"), retry: RetryClass::NeedsReview(review), hint: None })

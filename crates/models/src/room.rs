@@ -6,7 +6,7 @@
 use crate::Models;
 use crate::admission::ProcessAdmission;
 use gate::Request;
-use gateway::{Gateway, Session};
+use gateway::{Gateway, Secret, Session, VendorClient};
 use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -20,11 +20,26 @@ pub struct RoomModels {
 }
 
 impl RoomModels {
-    /// `call` is the one that runs the job.
-    pub fn open(models: &Arc<Models>, request: &Request, call: CallId, room: UsedRoom) -> Result<RoomModels, Fault> {
+    /// `key` is the one that the job was given when another call ran it. `call` is the one that runs the job, and `client` the vendor's client that the job is, by the kernel's own word.
+    pub fn open(
+        models: &Arc<Models>,
+        request: &Request,
+        call: CallId,
+        room: UsedRoom,
+        client: Option<VendorClient>,
+        key: Option<&str>,
+    ) -> Result<RoomModels, Fault> {
         let door = ProcessAdmission::of(models, request.pid, request.zone).within(request.task, call, room);
-        let session = models.session_with(request.pid, None, Arc::new(door))?;
+        let mut session = models.session_with(request.pid, client, Arc::new(door))?;
+        if let Some(key) = key {
+            session.key = Secret::new(key.to_owned());
+        }
         Ok(RoomModels { gateway: models.gateway().clone(), session: Arc::new(session) })
+    }
+
+    /// What opens its door.
+    pub fn key(&self) -> &str {
+        self.session.key.reveal()
     }
 
     /// What the vendors' clients look for, where the room's door to models has this port.
@@ -42,7 +57,7 @@ impl RoomModels {
     }
 
     /// Serves the room until `over`; then every request that is still on its way ends.
-    pub fn attend<F: Future<Output = ()> + Send>(&self, door: TcpListener, over: F) -> impl Future<Output = ()> + Send + use<F> {
+    pub fn serve<F: Future<Output = ()> + Send>(&self, door: TcpListener, over: F) -> impl Future<Output = ()> + Send + use<F> {
         let (gateway, session) = (self.gateway.clone(), self.session.clone());
         async move {
             let (_open, closing) = watch::channel(false);

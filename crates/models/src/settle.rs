@@ -6,7 +6,7 @@
 
 use crate::Models;
 use crate::admission::denial;
-use crate::flight::Place;
+use crate::flight::FlightEntry;
 use crate::permit::ModelPermit;
 use gate::Request;
 use gateway::price::Price;
@@ -18,7 +18,7 @@ use world::Fault;
 use world::budget::crash::Flight;
 use world::budget::lease::Share;
 use world::event::{BudgetWarned, CallFinished, ModelUsed};
-use world::{CallId, Ending, Event, UsageTotals, World};
+use world::{CallId, CostParts, Ending, Event, UsageTotals, World};
 
 pub(crate) struct ModelSettlement {
     models: Arc<Models>,
@@ -44,7 +44,7 @@ pub(crate) struct ModelSettlement {
     share: Option<Share>,
     /// Its admission is not on disk and never will be: there is no such call.
     void: bool,
-    place: Place,
+    place: FlightEntry,
     start: Instant,
 }
 
@@ -72,9 +72,9 @@ impl ModelSettlement {
         model_request: &ModelRequest<'_>,
         paid: Paid,
         replayed: bool,
-        place: Place,
+        place: FlightEntry,
     ) -> ModelSettlement {
-        let asked = models.record.then(|| model_request.body.clone());
+        let asked = models.records_all().then(|| model_request.body.clone());
         let Paid { price, reserved, lease, share } = paid;
         ModelSettlement {
             models,
@@ -182,6 +182,7 @@ impl ModelSettlement {
             held_tokens: held.0,
             held_micros: held.1,
             ended: Some(ending),
+            parts: self.price.filter(|_| charged_tokens > 0).map(|price| cost_parts(&price, &usage)),
         };
         let output = json!({"status": status, "bytes": bytes, "complete": complete});
         let finished = CallFinished { pid, task, call, ok, output, blob: None, blob_bytes: 0, ms };
@@ -203,6 +204,11 @@ impl ModelSettlement {
 /// Did the provider answer with an error? Such an answer costs nothing.
 fn is_refused(end: &ExchangeOutcome) -> bool {
     end.status.is_some_and(|status| !(200..300).contains(&status))
+}
+
+fn cost_parts(price: &Price, usage: &TokenUsage) -> CostParts {
+    let [input, output, cache] = price.micros_by_part(usage);
+    CostParts { input, output, cache }
 }
 
 fn total(usage: &TokenUsage) -> u64 {

@@ -1,7 +1,7 @@
-//! Requests that a person can turn into a yes, as long as they wait.
+//! Requests blocked on the operator's approval.
 //!
-//! **Invariant.** A request is on the list exactly while somebody holds it open: it comes off when it goes on, gives up, or its client hangs
-//! up. So nothing of this is on record; after a crash nobody waits until somebody asks again.
+//! **Invariant.** A request is on the list exactly while its client waits: it leaves the list when it is admitted, when it gives up, or when
+//! its client disconnects. So the list is not recorded; after a crash it is empty until a client asks again.
 
 use crate::Models;
 use parking_lot::Mutex;
@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
+use tokio::sync::Notify;
 use world::event::BudgetAsked;
 use world::{Account, AtCap, Cap, CapExceeded, Pid, ReviewId, ReviewState, Spend, TaskId, World};
 
@@ -58,22 +59,23 @@ impl Wait {
 
 /// All that wait for more of a budget.
 #[derive(Clone, Default)]
-pub(crate) struct Waiting(Arc<Mutex<(u64, BTreeMap<u64, Wait>)>>);
+pub(crate) struct Waiting(Arc<Mutex<(u64, BTreeMap<u64, Wait>)>>, Arc<Notify>);
 
 /// A place on the list.
-pub(crate) struct Place {
+pub(crate) struct WaitEntry {
     wait: Wait,
     nth: u64,
     list: Waiting,
 }
 
 impl Waiting {
-    pub fn enter(&self, wait: Wait) -> Place {
+    pub fn enter(&self, wait: Wait) -> WaitEntry {
         let mut list = self.0.lock();
         list.0 += 1;
         let nth = list.0;
         list.1.insert(nth, wait.clone());
-        Place { wait, nth, list: self.clone() }
+        self.1.notify_one();
+        WaitEntry { wait, nth, list: self.clone() }
     }
 
     pub fn all(&self) -> Vec<Wait> {
@@ -81,7 +83,7 @@ impl Waiting {
     }
 }
 
-impl Drop for Place {
+impl Drop for WaitEntry {
     fn drop(&mut self) {
         self.list.0.lock().1.remove(&self.nth);
     }
@@ -89,7 +91,7 @@ impl Drop for Place {
 
 pub(crate) enum Waited {
     Review(ReviewId),
-    Budget(Place),
+    Budget(WaitEntry),
 }
 
 impl Waited {
@@ -118,6 +120,11 @@ impl Waited {
 }
 
 impl Models {
+    /// Comes back when a request has begun to wait.
+    pub async fn wait_began(&self) {
+        self.waiting.1.notified().await;
+    }
+
     /// Requests that wait for a person to grant more.
     pub fn waits(&self) -> Vec<Wait> {
         self.waiting.all()

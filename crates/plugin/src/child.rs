@@ -7,9 +7,9 @@ use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::process::ExitCode;
 
-use crate::engine::{Program, Stage};
+use crate::engine::{Program, RuleStage};
 use crate::fault::RuleFlaw;
-use crate::frame::{self, Answer, Order, Reply, VERSION};
+use crate::frame::{self, ChildReply, Order, RuleAnswer, VERSION};
 
 /// What the rules see before they are asked in earnest: a call that nobody makes. What they say to it is dropped.
 const WARM_UP: &str = r#"{"tool":"skep.warm","paths":[],"caller":"","role":"","zone":"","mode":"ask","workflow_state":"idle","input":{}}"#;
@@ -31,20 +31,20 @@ fn streams() -> io::Result<(std::fs::File, std::fs::File)> {
 }
 
 fn talk(input: &mut impl Read, output: &mut impl Write) -> io::Result<()> {
-    frame::write(output, &Reply::Hello { version: VERSION })?;
+    frame::write(output, &ChildReply::Hello { version: VERSION })?;
     let Some(Order::Load(files)) = frame::read(input)? else { return Ok(()) };
     let program = match Program::strip(&files) {
         Ok(program) => program,
-        Err(flaw) => return frame::write(output, &Reply::Flawed(flaw)),
+        Err(flaw) => return frame::write(output, &ChildReply::Flawed(flaw)),
     };
     sandbox::lock(sandbox::Sockets::None)?;
     let mut stage = match warmed(&program) {
         Ok(stage) => stage,
-        Err(flaw) => return frame::write(output, &Reply::Flawed(flaw)),
+        Err(flaw) => return frame::write(output, &ChildReply::Flawed(flaw)),
     };
-    frame::write(output, &Reply::Loaded { rules: stage.rules() })?;
+    frame::write(output, &ChildReply::Loaded { rules: stage.rules() })?;
     loop {
-        frame::write(output, &Reply::Ready)?;
+        frame::write(output, &ChildReply::Ready)?;
         let Some(Order::Judge(call)) = frame::read(input)? else { return Ok(()) };
         let answers = stage.judge(call.get());
         tell(output, answers)?;
@@ -54,17 +54,17 @@ fn talk(input: &mut impl Read, output: &mut impl Write) -> io::Result<()> {
 }
 
 /// The first stage is spent on a call that nobody makes, so that the first real one finds everything in its place.
-fn warmed(program: &Program) -> Result<Stage, RuleFlaw> {
+fn warmed(program: &Program) -> Result<RuleStage, RuleFlaw> {
     program.stage()?.judge(WARM_UP);
     program.stage()
 }
 
 /// Answers that are too long together are no answers.
-fn tell(output: &mut impl Write, answers: Vec<Answer>) -> io::Result<()> {
+fn tell(output: &mut impl Write, answers: Vec<RuleAnswer>) -> io::Result<()> {
     let count = answers.len();
-    let bytes = frame::pack(&Reply::Judged(answers)).or_else(|error| {
-        let lost = Answer::Lost { why: format!("all answers together are {error}") };
-        frame::pack(&Reply::Judged(vec![lost; count]))
+    let bytes = frame::pack(&ChildReply::Judged(answers)).or_else(|error| {
+        let lost = RuleAnswer::Lost { why: format!("all answers together are {error}") };
+        frame::pack(&ChildReply::Judged(vec![lost; count]))
     })?;
     output.write_all(&bytes)
 }

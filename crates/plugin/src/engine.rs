@@ -12,7 +12,7 @@ use rquickjs::convert::List;
 use rquickjs::{Array, Context, Ctx, Error, Function, Module, Object, Persistent, Runtime, Value};
 
 use crate::fault::RuleFlaw;
-use crate::frame::{Answer, Says};
+use crate::frame::{RuleAnswer, Says};
 use crate::limits::{ENGINE_BYTES, EVALUATION, FILES, RULES, STACK_BYTES};
 
 mod files;
@@ -20,7 +20,7 @@ mod strip;
 mod tools;
 
 use files::{Files, Loading};
-use tools::{Tools, Watch};
+use tools::{ScriptTools, Watch};
 
 /// The module that imports all others. No file has this name.
 const ENTRY: &str = "<rules>";
@@ -63,7 +63,7 @@ impl Program {
     }
 
     /// A fresh stage with all rules on it.
-    pub(crate) fn stage(&self) -> Result<Stage, RuleFlaw> {
+    pub(crate) fn stage(&self) -> Result<RuleStage, RuleFlaw> {
         let failed = |error: Error| RuleFlaw::new(ENTRY, None, format!("the engine did not start: {error}"));
         let runtime = Runtime::new().map_err(failed)?;
         runtime.set_memory_limit(ENGINE_BYTES);
@@ -76,15 +76,21 @@ impl Program {
         runtime.set_loader(resolver, loader);
         let context = Context::custom::<Parts>(&runtime).map_err(failed)?;
         let (tools, rules) = context.with(|ctx| {
-            let made = Tools::prepare(&ctx).map_err(failed)?;
-            let tools = Tools::of(&made).map_err(failed)?;
+            let made = ScriptTools::prepare(&ctx).map_err(failed)?;
+            let tools = ScriptTools::of(&made).map_err(failed)?;
             let rules = self.load(&ctx, &tools, &watch, &loading)?;
             Ok((Persistent::save(&ctx, made), rules))
         })?;
-        Ok(Stage { rules, tools, context, watch, files: Rc::clone(&self.files) })
+        Ok(RuleStage { rules, tools, context, watch, files: Rc::clone(&self.files) })
     }
 
-    fn load<'js>(&self, ctx: &Ctx<'js>, tools: &Tools<'js>, watch: &Watch, loading: &RefCell<Loading>) -> Result<Vec<Rule>, RuleFlaw> {
+    fn load<'js>(
+        &self,
+        ctx: &Ctx<'js>,
+        tools: &ScriptTools<'js>,
+        watch: &Watch,
+        loading: &RefCell<Loading>,
+    ) -> Result<Vec<Rule>, RuleFlaw> {
         let flaw = |error: Error| {
             if watch.over() {
                 let what = format!("the rules took more than {} ms to load", EVALUATION.as_millis());
@@ -141,7 +147,7 @@ impl Program {
 }
 
 /// Where the rules give their opinions about one call.
-pub(crate) struct Stage {
+pub(crate) struct RuleStage {
     // Fields are dropped from top to bottom, and the engine wants its values back before it ends.
     rules: Vec<Rule>,
     tools: Persistent<Array<'static>>,
@@ -155,18 +161,18 @@ struct Rule {
     judge: Persistent<Function<'static>>,
 }
 
-impl Stage {
+impl RuleStage {
     pub(crate) fn rules(&self) -> Vec<String> {
         self.rules.iter().map(|rule| rule.name.clone()).collect()
     }
 
     /// One answer for each rule. Uses the stage up.
-    pub(crate) fn judge(self, call: &str) -> Vec<Answer> {
+    pub(crate) fn judge(self, call: &str) -> Vec<RuleAnswer> {
         self.watch.restart();
-        let Stage { rules, tools, context, watch, files } = self;
+        let RuleStage { rules, tools, context, watch, files } = self;
         context.with(|ctx| {
-            let lost = |why: &str| rules.iter().map(|_| Answer::Lost { why: why.to_owned() }).collect();
-            let Ok(tools) = tools.restore(&ctx).and_then(|made| Tools::of(&made)) else { return lost("the engine lost its tools") };
+            let lost = |why: &str| rules.iter().map(|_| RuleAnswer::Lost { why: why.to_owned() }).collect();
+            let Ok(tools) = tools.restore(&ctx).and_then(|made| ScriptTools::of(&made)) else { return lost("the engine lost its tools") };
             let call = match ctx.json_parse(call).and_then(|call| tools.still.call::<_, Value<'_>>((call,))) {
                 Ok(call) => call,
                 Err(error) => return lost(&format!("the call could not be shown to it: {}", tools.tell(&ctx, error).0)),
@@ -185,15 +191,15 @@ impl Stage {
             let mut answers = Vec::with_capacity(rules.len());
             for rule in rules {
                 if watch.over() {
-                    answers.push(Answer::Lost { why: "no time was left for it".to_owned() });
+                    answers.push(RuleAnswer::Lost { why: "no time was left for it".to_owned() });
                     continue;
                 }
                 let said = ask(rule.judge);
                 answers.push(match said {
                     // Also when it has an answer: the engine looks at the watch only now and then.
-                    _ if watch.over() => Answer::Lost { why: format!("it took more than {} ms", EVALUATION.as_millis()) },
+                    _ if watch.over() => RuleAnswer::Lost { why: format!("it took more than {} ms", EVALUATION.as_millis()) },
                     Ok(List((says, reason, hint))) => answer(&says, reason, hint),
-                    Err(why) => Answer::Lost { why },
+                    Err(why) => RuleAnswer::Lost { why },
                 });
             }
             answers
@@ -201,13 +207,13 @@ impl Stage {
     }
 }
 
-fn answer(says: &str, reason: String, hint: String) -> Answer {
+fn answer(says: &str, reason: String, hint: String) -> RuleAnswer {
     let says = match says {
         "allow" => Says::Allow,
         "deny" => Says::Deny,
         "review" => Says::Review,
         "pass" => Says::Pass,
-        _ => return Answer::Lost { why: "it answered with an unknown word".to_owned() },
+        _ => return RuleAnswer::Lost { why: "it answered with an unknown word".to_owned() },
     };
-    Answer::Said { says, reason, hint: Some(hint).filter(|hint| !hint.is_empty()) }
+    RuleAnswer::Said { says, reason, hint: Some(hint).filter(|hint| !hint.is_empty()) }
 }

@@ -14,7 +14,7 @@ pub enum PluginError {
     /// The files together do not fit into one message.
     #[error("the rule files are too large: {bytes} bytes, and {max} is the most")]
     TooLarge { bytes: usize, max: usize },
-    #[error("the room for extension rules did not open")]
+    #[error("the sandbox for extension rules did not open")]
     Room(#[source] SandboxError),
     #[error("the folder for extension rules could not be made")]
     Folder(#[source] std::io::Error),

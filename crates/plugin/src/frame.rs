@@ -27,7 +27,7 @@ pub(crate) enum Order {
 
 /// Child to kernel.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Reply {
+pub(crate) enum ChildReply {
     /// The first word.
     Hello {
         version: u32,
@@ -40,12 +40,12 @@ pub(crate) enum Reply {
     /// A stage is set and the child waits for a call.
     Ready,
     /// One answer for each rule, in their order.
-    Judged(Vec<Answer>),
+    Judged(Vec<RuleAnswer>),
 }
 
 /// What one rule said.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Answer {
+pub(crate) enum RuleAnswer {
     Said {
         says: Says,
         reason: String,
@@ -117,10 +117,10 @@ mod tests {
     #[test]
     fn a_message_comes_out_as_it_went_in() {
         let mut bytes = Vec::new();
-        write(&mut bytes, &Reply::Loaded { rules: vec!["a".to_owned()] }).unwrap();
+        write(&mut bytes, &ChildReply::Loaded { rules: vec!["a".to_owned()] }).unwrap();
         let mut pipe = bytes.as_slice();
-        assert!(matches!(read(&mut pipe).unwrap(), Some(Reply::Loaded { rules }) if rules == ["a"]));
-        assert!(read::<Reply>(&mut pipe).unwrap().is_none());
+        assert!(matches!(read(&mut pipe).unwrap(), Some(ChildReply::Loaded { rules }) if rules == ["a"]));
+        assert!(read::<ChildReply>(&mut pipe).unwrap().is_none());
     }
 
     #[test]
@@ -128,7 +128,7 @@ mod tests {
         let most = "x".repeat(FRAME_BYTES - 2);
         assert!(pack(&most).is_ok());
         assert!(pack(&(most + "x")).is_err());
-        let refused = |bytes: &[u8]| read::<Reply>(&mut &*bytes).unwrap_err().kind();
+        let refused = |bytes: &[u8]| read::<ChildReply>(&mut &*bytes).unwrap_err().kind();
         assert_eq!(refused(&[0xff, 0xff, 0xff, 0xff, b'"']), io::ErrorKind::InvalidData);
         assert_eq!(refused(&[0, 0]), io::ErrorKind::UnexpectedEof);
         assert_eq!(refused(&[0, 0, 0, 7, b'"']), io::ErrorKind::UnexpectedEof);

@@ -19,14 +19,14 @@ use serde_json::value::to_raw_value;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::fault::PluginError;
-use crate::frame::{self, Answer, Order, Says};
+use crate::frame::{self, Order, RuleAnswer, Says};
 use crate::limits::{FRAME_BYTES, RESTART_WINDOW, RESTARTS, TEXT_BYTES, WAITING};
 
 mod keeper;
 mod running;
 
-use keeper::{Keeper, Question, Wishes};
-use running::Running;
+use keeper::{ChildKeeper, RuleQuestion, Wishes};
+use running::RunningChild;
 
 /// Where the room shows the binary.
 const PROGRAM: &str = "/run/skep-extension";
@@ -36,7 +36,7 @@ const ALL: &str = "*";
 /// The rules of one policy version, loaded and waiting. Clones share one child; it ends with the last of them.
 #[derive(Debug, Clone)]
 pub struct Extensions {
-    questions: mpsc::Sender<Question>,
+    questions: mpsc::Sender<RuleQuestion>,
     stops: mpsc::Sender<oneshot::Sender<()>>,
     status: Arc<Mutex<Status>>,
 }
@@ -81,7 +81,7 @@ impl Extensions {
         let load = load(files)?;
         let (workspace, work) = open(launcher, dir, program).await?;
         let argv: Vec<String> = std::iter::once(PROGRAM).chain(args.iter().copied()).map(str::to_owned).collect();
-        let running = match Running::start(&workspace, &argv, &load, bounds).await {
+        let running = match RunningChild::start(&workspace, &argv, &load, bounds).await {
             Ok(running) => running,
             Err(error) => {
                 keeper::close(workspace, work).await;
@@ -95,7 +95,7 @@ impl Extensions {
         let (stops, stopped) = mpsc::channel(1);
         let wishes = Wishes { questions: asked, stops: stopped };
         let (bounds, restarts) = (bounds.clone(), Restarts::default());
-        let keeper = Keeper { workspace, work, argv, load, bounds, rules, wishes, status: Arc::clone(&status), restarts };
+        let keeper = ChildKeeper { workspace, work, argv, load, bounds, rules, wishes, status: Arc::clone(&status), restarts };
         tokio::spawn(keeper.run(running));
         Ok(Extensions { questions, stops, status })
     }
@@ -123,7 +123,7 @@ impl Extensions {
             Err(error) => return lost(format!("the call is {error}")),
         };
         let (reply, answer) = oneshot::channel();
-        match self.questions.try_send(Question { order, reply }) {
+        match self.questions.try_send(RuleQuestion { order, reply }) {
             Ok(()) => answer.await.unwrap_or_else(|_| lost("it was stopped")),
             Err(mpsc::error::TrySendError::Full(_)) => lost("too many calls wait for it"),
             Err(mpsc::error::TrySendError::Closed(_)) => lost("it was stopped"),
@@ -184,19 +184,19 @@ fn lost(why: impl Into<String>) -> Vec<Opinion> {
 }
 
 /// One opinion for each rule. A child that says too much or too little is not believed at all.
-fn opinions(rules: &[String], answers: Vec<Answer>) -> Option<Vec<Opinion>> {
-    let fits = |answer: &Answer| match answer {
-        Answer::Said { reason, hint, .. } => reason.len().max(hint.as_ref().map_or(0, String::len)) <= TEXT_BYTES,
-        Answer::Lost { why } => why.len() <= TEXT_BYTES,
+fn opinions(rules: &[String], answers: Vec<RuleAnswer>) -> Option<Vec<Opinion>> {
+    let fits = |answer: &RuleAnswer| match answer {
+        RuleAnswer::Said { reason, hint, .. } => reason.len().max(hint.as_ref().map_or(0, String::len)) <= TEXT_BYTES,
+        RuleAnswer::Lost { why } => why.len() <= TEXT_BYTES,
     };
     let believed = answers.len() == rules.len() && answers.iter().all(fits);
     believed.then(|| rules.iter().zip(answers).map(|(rule, answer)| opinion(rule, answer)).collect())
 }
 
-fn opinion(rule: &str, answer: Answer) -> Opinion {
+fn opinion(rule: &str, answer: RuleAnswer) -> Opinion {
     match answer {
-        Answer::Lost { why } => Opinion::lost(rule, why),
-        Answer::Said { says, reason, hint } => {
+        RuleAnswer::Lost { why } => Opinion::lost(rule, why),
+        RuleAnswer::Said { says, reason, hint } => {
             let says = match says {
                 Says::Allow => Action::Allow,
                 Says::Deny => Action::Deny,
@@ -243,12 +243,12 @@ mod tests {
 
     #[test]
     fn a_child_that_says_too_much_or_too_little_is_not_believed() {
-        let pass = Answer::Said { says: Says::Pass, reason: String::new(), hint: None };
+        let pass = RuleAnswer::Said { says: Says::Pass, reason: String::new(), hint: None };
         let rules = ["a".to_owned(), "b".to_owned()];
         assert_eq!(opinions(&rules, vec![pass.clone(); 2]).map(|all| all.len()), Some(2));
         assert_eq!(opinions(&rules, vec![pass.clone()]), None);
         assert_eq!(opinions(&rules, vec![pass.clone(); 3]), None);
-        let long = Answer::Lost { why: "x".repeat(TEXT_BYTES + 1) };
+        let long = RuleAnswer::Lost { why: "x".repeat(TEXT_BYTES + 1) };
         assert_eq!(opinions(&rules, vec![pass, long]), None);
     }
 }

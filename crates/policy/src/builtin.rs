@@ -35,7 +35,7 @@ pub struct Guard {
 
 /// What the built-ins have to say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Said {
+pub(crate) enum BuiltinVerdict {
     Nothing,
     Review(Builtin),
     Deny(Builtin),
@@ -76,7 +76,7 @@ impl Builtin {
         match self {
             Builtin::Bootstrap => Some("install another version yourself, outside skep"),
             Builtin::KernelFiles => Some("move SKEP_HOME out of the project, or work on another path"),
-            Builtin::GitDirectory => Some("run git in the room with shell.run; its writes stay in the task's private layer"),
+            Builtin::GitDirectory => Some("run git in the sandbox with shell.run; its writes stay in the task's private layer"),
             Builtin::OutsideProject => Some("write inside the project, or copy the file yourself afterwards"),
             Builtin::PolicyUpdate => Some("answer the review"),
             Builtin::PolicyFiles | Builtin::Journal | Builtin::AskMode => None,
@@ -94,27 +94,27 @@ impl Builtin {
     }
 }
 
-pub(crate) fn weigh(guards: &[Guard], facts: &Facts<'_>, path: Option<RealPath<'_>>) -> Said {
+pub(crate) fn weigh(guards: &[Guard], facts: &Facts<'_>, path: Option<RealPath<'_>>) -> BuiltinVerdict {
     if let Some(RealPath::Inside(path)) = path {
         let guard = guards.iter().find(|guard| within(path, &guard.path) && (!facts.read_only || guard.rule == Builtin::KernelFiles));
         if let Some(guard) = guard {
-            return Said::Deny(guard.rule);
+            return BuiltinVerdict::Deny(guard.rule);
         }
     }
     if !facts.read_only && facts.mode == Mode::Ask {
-        return Said::Deny(Builtin::AskMode);
+        return BuiltinVerdict::Deny(Builtin::AskMode);
     }
     // The one way to a policy file, so the paths below do not concern it.
     if facts.tool == Builtin::POLICY_UPDATE {
-        return Said::Review(Builtin::PolicyUpdate);
+        return BuiltinVerdict::Review(Builtin::PolicyUpdate);
     }
     if facts.read_only {
-        return Said::Nothing;
+        return BuiltinVerdict::Nothing;
     }
     match path {
-        None => Said::Nothing,
-        Some(RealPath::Outside(_)) => Said::Deny(Builtin::OutsideProject),
-        Some(RealPath::Inside(path)) => path.split('/').find_map(kept).map_or(Said::Nothing, Said::Deny),
+        None => BuiltinVerdict::Nothing,
+        Some(RealPath::Outside(_)) => BuiltinVerdict::Deny(Builtin::OutsideProject),
+        Some(RealPath::Inside(path)) => path.split('/').find_map(kept).map_or(BuiltinVerdict::Nothing, BuiltinVerdict::Deny),
     }
 }
 

@@ -4,8 +4,9 @@
 //! only if each of them is. The order of rules never shows: what is reported is sorted by name.
 
 use crate::Policy;
-use crate::builtin::{self, Builtin, Said};
+use crate::builtin::{self, Builtin, BuiltinVerdict};
 pub(crate) use crate::facts::{Facts, RealPath};
+use crate::home::{self, BOUND, BOUND_REASON, HOME};
 use crate::rule::Action;
 use std::borrow::Cow;
 use world::{Code, GrantId, Refusal, Remedy};
@@ -78,15 +79,16 @@ const EXTENSION: &str = "extension:";
 
 /// One path of the call, or the call itself when it has none.
 fn weigh<'a>(policy: &'a Policy, facts: &Facts<'a>, path: Option<RealPath<'a>>, tally: &mut Tally<'a>) {
-    let before = tally.spoken();
+    let before = tally.statement_count();
     match builtin::weigh(&policy.guards, facts, path) {
-        Said::Deny(rule) => {
+        BuiltinVerdict::Deny(rule) => {
             tally.denies.push(Statement::of_builtin(rule, path));
             return;
         }
-        Said::Review(rule) => tally.review(Statement::of_builtin(rule, path)),
-        Said::Nothing => {}
+        BuiltinVerdict::Review(rule) => tally.review(Statement::of_builtin(rule, path)),
+        BuiltinVerdict::Nothing => {}
     }
+    let before = before + weigh_above(policy, facts, path, tally);
     if let Some(token) = facts.token.filter(|token| token.covers(facts, path)) {
         tally.token = Some(&token.id);
         return;
@@ -122,9 +124,28 @@ fn weigh<'a>(policy: &'a Policy, facts: &Facts<'a>, path: Option<RealPath<'a>>, 
             Action::Allow => tally.allow(rule()),
         }
     }
-    if tally.spoken() == before {
+    if tally.statement_count() == before {
         tally.silence.get_or_insert(path);
     }
+}
+
+/// The operator's own policy, which nothing below it outweighs. How often it spoke; what it says is no word of the project's.
+fn weigh_above<'a>(policy: &'a Policy, facts: &Facts<'a>, path: Option<RealPath<'a>>, tally: &mut Tally<'a>) -> usize {
+    let Some(above) = policy.above.as_deref() else { return 0 };
+    let before = tally.statement_count();
+    let has_spoken = home::ask(above, facts, path, |rule, says, reason| {
+        let name = Cow::Owned(format!("{HOME}{}", rule.name));
+        let voice = Statement { rule: name, reason: reason.map(Cow::Owned), hint: rule.hint.as_deref(), path, builtin: None };
+        match says {
+            Action::Deny => tally.denies.push(voice),
+            Action::RequireReview => tally.review(voice),
+            Action::Allow | Action::Pass => {}
+        }
+    });
+    if !has_spoken && above.is_bound() {
+        tally.denies.push(Statement { rule: BOUND.into(), reason: Some(BOUND_REASON.into()), hint: None, path, builtin: None });
+    }
+    tally.statement_count() - before
 }
 
 /// What was said so far, about all paths together.
@@ -156,7 +177,7 @@ impl<'a> Statement<'a> {
 }
 
 impl<'a> Tally<'a> {
-    fn spoken(&self) -> usize {
+    fn statement_count(&self) -> usize {
         self.denies.len() + self.yes
     }
 
@@ -235,6 +256,10 @@ fn denied(facts: &Facts<'_>, voice: &Statement<'_>) -> Refusal {
     let refusal = Refusal::new(Code::Denied, reason);
     if let Some(remedy) = voice.builtin.and_then(Builtin::remedy) {
         return refusal.remedy(remedy);
+    }
+    if let Some(name) = voice.rule.strip_prefix(HOME) {
+        let rule = (voice.rule != BOUND).then(|| name.to_owned());
+        return refusal.hint(voice.hint.unwrap_or(ANOTHER_WAY)).remedy(Remedy::ChangeHomePolicy { rule });
     }
     match (voice.hint, voice.rule.strip_prefix(EXTENSION)) {
         (Some(hint), _) => refusal.hint(hint),

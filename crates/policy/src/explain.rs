@@ -2,11 +2,11 @@
 //!
 //! The slow sister of `decide`, for people. **Invariant.** The verdict in it is `decide`'s own, never a second opinion.
 
-use crate::builtin::{self, Said};
+use crate::builtin::{self, BuiltinVerdict};
 use crate::decide::{Standing, Verdict, decide};
 use crate::facts::{Facts, OwnedPath, RealPath};
 use crate::rule::{Action, Field, Rule, Silence};
-use crate::{Builtin, Policy};
+use crate::{Builtin, Policy, home};
 use serde::{Deserialize, Serialize};
 use world::{Code, Remedy};
 
@@ -61,6 +61,8 @@ pub struct Statement {
 #[serde(rename_all = "snake_case")]
 pub enum Layer {
     Builtin,
+    /// The operator's own policy, in `$SKEP_HOME`.
+    Home,
     Token,
     Rule,
     Extension,
@@ -110,14 +112,15 @@ fn weigh(policy: &Policy, facts: &Facts<'_>, path: Option<RealPath<'_>>) -> Weig
         why: rule.reason().to_owned(),
     };
     match builtin::weigh(&policy.guards, facts, path) {
-        Said::Deny(rule) => {
+        BuiltinVerdict::Deny(rule) => {
             // Nobody else is asked.
             weighed.voices.push(builtin(rule, Action::Deny));
             return weighed;
         }
-        Said::Review(rule) => weighed.voices.push(builtin(rule, Action::RequireReview)),
-        Said::Nothing => {}
+        BuiltinVerdict::Review(rule) => weighed.voices.push(builtin(rule, Action::RequireReview)),
+        BuiltinVerdict::Nothing => {}
     }
+    weighed.voices.extend(policy.above.as_deref().map(|above| of_home(above, facts, path)).unwrap_or_default());
     if let Some(token) = facts.token {
         let silence = token.silence(facts, path);
         weighed.voices.push(Statement {
@@ -148,6 +151,20 @@ fn weigh(policy: &Policy, facts: &Facts<'_>, path: Option<RealPath<'_>>) -> Weig
         }
     }));
     weighed
+}
+
+/// What the operator's own rules say: it holds whatever is said below them.
+fn of_home(above: &Policy, facts: &Facts<'_>, path: Option<RealPath<'_>>) -> Vec<Statement> {
+    let voice = |rule: &Rule| match rule.silence(facts, path) {
+        Some(Silence::Misses(fields)) if fields.contains(&Field::Syscall) => None,
+        silence => Some(Statement { layer: Layer::Home, ..of_rule(rule, facts, silence.as_ref()) }),
+    };
+    let mut voices: Vec<Statement> = above.rules.iter().filter_map(voice).collect();
+    if above.is_bound() && voices.iter().all(|voice| voice.says.is_none()) {
+        let (name, why) = (home::BOUND.to_owned(), home::BOUND_REASON.to_owned());
+        voices.push(Statement { layer: Layer::Home, name, line: None, says: Some(Action::Deny), why });
+    }
+    voices
 }
 
 fn of_rule(rule: &Rule, facts: &Facts<'_>, silence: Option<&Silence>) -> Statement {

@@ -2,7 +2,7 @@
 //! of a grant and everything of a ban.
 
 use crate::decide::{Facts, RealPath};
-use crate::rule::Command;
+use crate::rule::CommandPattern;
 use crate::scope::Globs;
 use world::{Ban, CallPattern, Constraints, Grant};
 
@@ -69,13 +69,13 @@ fn begins(argv: &[String], prefix: &[String], whole: bool, means: Means) -> bool
     }
     match means {
         Means::Yes => argv.starts_with(prefix),
-        Means::No => Command { prefix: prefix.to_vec(), any_folder: true }.matches(argv),
+        Means::No => CommandPattern { prefix: prefix.to_vec(), any_folder: true }.matches(argv),
     }
 }
 
 /// Does every path of the call lie in the project and match?
 fn every_path(globs: &[String], facts: &Facts<'_>) -> Option<bool> {
-    let named = Named::parse(globs)?;
+    let named = NamedGlobs::parse(globs)?;
     Some(facts.paths.iter().all(|path| named.has(*path)))
 }
 
@@ -86,15 +86,15 @@ fn names_every_path(globs: &[String], facts: &Facts<'_>) -> Option<bool> {
         && is_literal(from)
         && is_literal(to)
     {
-        let is = |glob: &String, path: &RealPath<'_>| Named::parse(std::slice::from_ref(glob)).map(|named| named.is(*path));
+        let is = |glob: &String, path: &RealPath<'_>| NamedGlobs::parse(std::slice::from_ref(glob)).map(|named| named.is(*path));
         return Some(is(from, source)? && is(to, target)?);
     }
-    let named = Named::parse(globs)?;
+    let named = NamedGlobs::parse(globs)?;
     Some(facts.paths.iter().all(|path| named.is(*path)))
 }
 
 fn some_path(globs: &[String], facts: &Facts<'_>) -> Option<bool> {
-    let named = Named::parse(globs)?;
+    let named = NamedGlobs::parse(globs)?;
     Some(facts.paths.iter().any(|path| named.has(*path)))
 }
 
@@ -104,9 +104,9 @@ pub(crate) enum Reach {
     Nothing,
     Everything,
     /// These, and what lies in them.
-    Within(Named),
+    Within(NamedGlobs),
     /// These alone, unless they say `/**`.
-    Named(Named),
+    Named(NamedGlobs),
 }
 
 /// Where a grant answers for a tool in a room. One that counts its uses or changes a call's input or output answers for calls alone: what
@@ -125,13 +125,13 @@ pub(crate) fn reach_of_ban(ban: &Ban, tool: &str) -> Reach {
     reach(&ban.what, tool, Reach::Within, Reach::Everything)
 }
 
-fn reach(what: &CallPattern, tool: &str, on: fn(Named) -> Reach, broken: Reach) -> Reach {
+fn reach(what: &CallPattern, tool: &str, on: fn(NamedGlobs) -> Reach, broken: Reach) -> Reach {
     match what {
         CallPattern::Like { tool: own, paths, command: None, host: None, port: None, method: None, .. } if own == tool => {
             if paths.is_empty() {
                 return Reach::Everything;
             }
-            Named::parse(paths).map_or(broken, on)
+            NamedGlobs::parse(paths).map_or(broken, on)
         }
         CallPattern::Like { .. } | CallPattern::Exact { .. } => Reach::Nothing,
     }
@@ -174,15 +174,15 @@ impl Reach {
 
 /// Paths by their globs. `/.` is the project itself, which no glob can name.
 #[derive(Debug)]
-pub(crate) struct Named {
+pub(crate) struct NamedGlobs {
     globs: Globs,
     itself: bool,
 }
 
-impl Named {
-    fn parse(globs: &[String]) -> Option<Named> {
+impl NamedGlobs {
+    fn parse(globs: &[String]) -> Option<NamedGlobs> {
         let (itself, others): (Vec<&String>, Vec<&String>) = globs.iter().partition(|glob| *glob == "/.");
-        Some(Named { globs: Globs::parse(&others).ok()?, itself: !itself.is_empty() })
+        Some(NamedGlobs { globs: Globs::parse(&others).ok()?, itself: !itself.is_empty() })
     }
 
     fn is(&self, path: RealPath<'_>) -> bool {
@@ -315,7 +315,7 @@ mod tests {
     }
 
     fn ban(what: CallPattern) -> Ban {
-        Ban { id: world::BanId(1), pid: Pid(3), scope: Scope::All, what, reason: String::new(), alternative: None }
+        Ban { id: world::BanId(1), pid: Pid(3), task: None, scope: Scope::All, what, reason: String::new(), alternative: None }
     }
 
     #[test]

@@ -7,7 +7,7 @@
 mod parts;
 
 use crate::decide::Facts;
-use crate::rule::{Command, Condition, Rule, Syscall};
+use crate::rule::{CommandPattern, Condition, Rule, Syscall};
 use crate::scope::{Key, Word};
 use parts::Parts;
 use std::collections::HashMap;
@@ -78,7 +78,7 @@ impl<'a> Way<'a> {
         }
     }
 
-    fn of_command(command: &Command) -> Option<Way<'a>> {
+    fn of_command(command: &CommandPattern) -> Option<Way<'a>> {
         let mut prefixes = Prefixes::new(&command.prefix, command.prefix.first()?);
         prefixes.by_ref().last().map(|hash| Way { kind: Kind::Command, hash, part: "", words: command.prefix.len() })
     }

@@ -5,10 +5,12 @@
 #![forbid(unsafe_code)]
 
 mod builtin;
+mod compare;
 mod decide;
 mod explain;
 mod facts;
 mod grant;
+mod home;
 mod index;
 mod preview;
 mod rule;
@@ -21,10 +23,12 @@ mod view;
 mod yaml;
 
 pub use builtin::{Builtin, Guard, is_kept};
+pub use compare::{RuleChange, RuleChangeEffect, RuleChangeKind, compare};
 pub use decide::{Standing, Verdict, Warrant, decide};
 pub use explain::{Explanation, Layer, Statement, Weighed, explain};
 pub use facts::{Facts, Opinion, OwnedFacts, OwnedPath, RealPath};
 pub use grant::{ban_covers, grant_covers};
+pub use home::home_rule;
 pub use preview::{PreviewNeed, preview};
 pub use rule::{Action, Rule};
 pub use scope::{BadGlob, Globs};
@@ -32,11 +36,12 @@ pub use suggest::{Asked, Proposal, Suggestions, suggest};
 pub use token::{Peer, TokenFacts};
 pub use trial::{BREAKING_MAX, Case, Trial, VerdictChange, VerdictChangeKind, trial};
 pub use units::{UnitError, parse_duration, parse_size};
-pub use view::{HiddenBy, ReadView, Readers};
+pub use view::{HiddenBy, ReadSilence, ReadView, Readers};
 pub use yaml::typo::KnownNames;
 pub use yaml::{PolicyError, Warning};
 
 use index::Index;
+use std::sync::Arc;
 
 /// A policy in force: rules and the index over them. Share it in an `Arc`.
 #[derive(Debug, Default)]
@@ -44,7 +49,9 @@ pub struct Policy {
     rules: Vec<Rule>,
     index: Index,
     guards: Vec<Guard>,
-    names: Vec<yaml::typo::Named>,
+    names: Vec<yaml::typo::NamedWord>,
+    /// The operator's own, which holds in every project; this one can only narrow it.
+    above: Option<Arc<Policy>>,
 }
 
 impl Policy {
@@ -52,7 +59,7 @@ impl Policy {
     pub fn parse(text: &str, name: &str) -> Result<(Policy, Vec<Warning>), PolicyError> {
         let yaml::Compiled { rules, warnings, names } = yaml::parse(text, name)?;
         let index = Index::new(&rules);
-        Ok((Policy { rules, index, guards: Vec::new(), names }, warnings))
+        Ok((Policy { rules, index, guards: Vec::new(), names, above: None }, warnings))
     }
 
     /// Built-ins only: nothing is allowed.
@@ -65,6 +72,19 @@ impl Policy {
     pub fn guarded(mut self, guards: Vec<Guard>) -> Policy {
         self.guards = guards;
         self
+    }
+
+    /// Below the operator's own policy: what that denies or asks about holds whatever these rules and tokens say, and where it allows
+    /// anything at all, what it neither allows nor asks about is denied.
+    #[must_use]
+    pub fn under(mut self, above: Arc<Policy>) -> Policy {
+        self.above = Some(above);
+        self
+    }
+
+    /// As the operator's own policy: does it bound what projects may allow? One without an allow only denies and asks.
+    pub fn is_bound(&self) -> bool {
+        self.rules.iter().any(|rule| rule.action == Action::Allow)
     }
 
     /// Warns of words that name nothing and are a typo away from something known.

@@ -4,8 +4,9 @@
 //! changes the verdict.
 
 use crate::Policy;
-use crate::builtin::{self, Said};
+use crate::builtin::{self, BuiltinVerdict};
 use crate::facts::{Facts, RealPath};
+use crate::home;
 use crate::rule::Action;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +39,10 @@ pub fn preview(policy: &Policy, facts: &Facts<'_>) -> PreviewNeed {
 }
 
 fn weigh(policy: &Policy, facts: &Facts<'_>, path: Option<RealPath<'_>>) -> PreviewNeed {
-    if let Said::Deny(_) = builtin::weigh(&policy.guards, facts, path) {
+    if let BuiltinVerdict::Deny(_) = builtin::weigh(&policy.guards, facts, path) {
+        return PreviewNeed::Denied;
+    }
+    if home::denies(policy, facts, path) {
         return PreviewNeed::Denied;
     }
     if facts.token.is_some_and(|token| token.covers(facts, path)) {

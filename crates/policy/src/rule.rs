@@ -41,7 +41,7 @@ pub struct Rule {
     pub line: u64,
     pub(crate) on: Condition,
     pub(crate) except: Vec<Condition>,
-    pub(crate) constraints: Constraints,
+    pub(crate) constraints: RuleConstraints,
 }
 
 impl Rule {
@@ -106,7 +106,7 @@ pub(crate) struct Condition {
     pub zone: Option<Vec<Word>>,
     pub mode: Option<Vec<Word>>,
     pub workflow_state: Option<Vec<Word>>,
-    pub command: Option<Vec<Command>>,
+    pub command: Option<Vec<CommandPattern>>,
     pub host: Option<Vec<Word>>,
     pub method: Option<Vec<String>>,
     pub port: Option<Vec<u16>>,
@@ -264,13 +264,13 @@ impl Syscall {
 
 /// The beginning of an argument list.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Command {
+pub(crate) struct CommandPattern {
     pub prefix: Vec<String>,
     /// A rule that restricts also means `/usr/bin/npm` when it says `npm`; one that loosens means only what it says.
     pub any_folder: bool,
 }
 
-impl Command {
+impl CommandPattern {
     pub(crate) fn matches(&self, argv: &[String]) -> bool {
         let Some((program, args)) = self.prefix.split_first() else { return false };
         let Some((own_program, own_args)) = argv.split_first() else { return false };
@@ -304,29 +304,29 @@ impl SizeTest {
 
 /// What must hold for a yes. A yes whose constraint does not hold is a no.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Constraints {
-    pub require_sandbox: Option<Room>,
+pub(crate) struct RuleConstraints {
+    pub require_sandbox: Option<RequiredRoom>,
     pub require_capability_token: bool,
     pub max_file_size: Option<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Room {
+pub(crate) enum RequiredRoom {
     Any,
     OneOf(Vec<String>),
 }
 
-impl Constraints {
+impl RuleConstraints {
     /// The constraint that does not hold, as a fragment. Doubt counts as broken.
     pub(crate) fn broken(&self, facts: &Facts<'_>) -> Option<String> {
         match (&self.require_sandbox, facts.sandbox) {
-            (None, _) | (Some(Room::Any), Some(_)) => {}
-            (Some(Room::OneOf(rooms)), Some(room)) if rooms.iter().any(|name| name == room) => {}
-            (Some(Room::OneOf(rooms)), room) => {
+            (None, _) | (Some(RequiredRoom::Any), Some(_)) => {}
+            (Some(RequiredRoom::OneOf(rooms)), Some(room)) if rooms.iter().any(|name| name == room) => {}
+            (Some(RequiredRoom::OneOf(rooms)), room) => {
                 let room = room.map_or_else(|| "no sandbox".to_owned(), |room| format!("`{room}`"));
                 return Some(format!("it must run in sandbox `{}`, and would run in {room}", rooms.join("` or `")));
             }
-            (Some(Room::Any), None) => return Some("it must run in a sandbox, and would run in none".to_owned()),
+            (Some(RequiredRoom::Any), None) => return Some("it must run in a sandbox, and would run in none".to_owned()),
         }
         // A call with a valid token never comes here.
         if self.require_capability_token {
@@ -357,11 +357,11 @@ mod tests {
     #[test]
     fn a_command_is_an_argv_prefix() {
         let argv = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        let strict = Command { prefix: argv("npm install"), any_folder: false };
+        let strict = CommandPattern { prefix: argv("npm install"), any_folder: false };
         assert!(strict.matches(&argv("npm install left-pad")));
         assert!(!strict.matches(&argv("npm installed")) && !strict.matches(&argv("npm")));
         assert!(!strict.matches(&argv("/tmp/npm install")));
-        let wide = Command { prefix: argv("npm install"), any_folder: true };
+        let wide = CommandPattern { prefix: argv("npm install"), any_folder: true };
         assert!(wide.matches(&argv("/usr/bin/npm install")) && !wide.matches(&argv("pnpm install")));
     }
 

@@ -11,7 +11,7 @@ use crate::facts::{Facts, OwnedFacts, RealPath};
 use crate::index::Index;
 use crate::rule::{Action, Rule};
 use crate::{Builtin, Policy};
-use guess::Guess;
+use guess::RuleGuess;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -50,7 +50,7 @@ pub fn suggest(policy: &Policy, history: &[Asked], refused: &[OwnedFacts]) -> Su
     let open: Vec<Open<'_>> = history.iter().filter(|asked| asked.allowed).filter_map(|asked| Open::new(policy, &asked.facts)).collect();
     let denied = history.iter().filter(|asked| !asked.allowed).map(|asked| &asked.facts);
     let denied: Vec<&OwnedFacts> = denied.chain(refused).collect();
-    let mut guesses: Vec<(Guess, Vec<usize>)> = guess::all(open.iter().map(|open| open.facts))
+    let mut guesses: Vec<(RuleGuess, Vec<usize>)> = guess::all(open.iter().map(|open| open.facts))
         .into_iter()
         .filter(|guess| !denied.iter().any(|facts| touches(&guess.rule, facts)))
         .map(|guess| {
@@ -100,7 +100,7 @@ impl Suggestions {
             }
         }
         let index = Index::new(&rules);
-        Policy { rules, index, guards: policy.guards.clone(), names: Vec::new() }
+        Policy { rules, index, guards: policy.guards.clone(), names: Vec::new(), above: policy.above.clone() }
     }
 
     pub fn summary(&self) -> String {

@@ -1,5 +1,6 @@
 //! A policy tried on past calls before it is in force: only what would change is told.
 
+use crate::compare::{RuleChange, RuleChangeEffect};
 use crate::decide::Verdict;
 use crate::facts::OwnedFacts;
 use crate::rule::Action;
@@ -32,6 +33,9 @@ pub struct Trial {
     pub looser: usize,
     /// In the order of the cases.
     pub changes: Vec<VerdictChange>,
+    /// What the rules themselves say differently, whatever calls there were.
+    #[serde(default)]
+    pub rules: Vec<RuleChange>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,13 +63,20 @@ pub enum VerdictChangeKind {
 }
 
 impl Trial {
-    pub fn needs_confirmation(&self) -> bool {
-        self.breaking > BREAKING_MAX
+    /// Does it let more pass than what is in force?
+    pub fn loosens(&self) -> bool {
+        self.rules.iter().any(|change| change.effect == RuleChangeEffect::Looser)
     }
 
     /// What a person must type before the candidate is put in force; `None` where a yes is enough.
     pub fn phrase(&self) -> Option<String> {
-        self.needs_confirmation().then(|| format!("break {} calls", self.breaking))
+        let breaks = (self.breaking > BREAKING_MAX).then(|| format!("break {} calls", self.breaking));
+        match (breaks, self.loosens()) {
+            (Some(breaks), true) => Some(format!("{breaks} and allow more")),
+            (Some(breaks), false) => Some(breaks),
+            (None, true) => Some("allow more".into()),
+            (None, false) => None,
+        }
     }
 }
 

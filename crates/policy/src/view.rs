@@ -4,15 +4,15 @@
 //! about this reader are gone. A room shows a path for as long as a job runs, so what may change meanwhile counts against showing it: a
 //! deny or a review counts whatever state or size it asks for, an allow only if it holds now; its `max_file_size` counts as met.
 //! **Invariant.** What [`ReadView::at`] shows, `decide` allows as `fs.read` to each of the readers, sizes aside; `below` says yes only if
-//! `at` hides every path beneath that folder. Opinions of extensions are not asked. One exception: rules of which none lets a reader read anything say
-//! nothing about what its rooms show. Then silence hides nothing, and what is denied, asked about or banned is hidden all the same.
+//! `at` hides every path beneath that folder. Opinions of extensions are not asked.
 
 use crate::Policy;
-use crate::builtin::{self, Said};
+use crate::builtin::{self, BuiltinVerdict};
 use crate::facts::{OwnedFacts, RealPath};
 use crate::grant::{Reach, reach_of_ban, reach_of_grant};
+use crate::home::HOME;
 use crate::index::Index;
-use crate::rule::{Action, Condition, Constraints, Rule};
+use crate::rule::{Action, Condition, Rule, RuleConstraints};
 use std::fmt;
 use world::{Ban, BanId, Grant};
 
@@ -38,7 +38,16 @@ pub enum HiddenBy {
     /// A rule that asks a person, and no grant answers it.
     Review(String),
     /// No rule allows it.
-    NoRule,
+    NoRule(ReadSilence),
+}
+
+/// Whose rules say nothing of a path, and how far that goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct ReadSilence {
+    /// The operator's own policy, which bounds what projects may allow.
+    pub is_home: bool,
+    /// No rule lets this reader read anything, or asks.
+    pub is_whole: bool,
 }
 
 impl fmt::Display for HiddenBy {
@@ -47,7 +56,9 @@ impl fmt::Display for HiddenBy {
             HiddenBy::Ban(ban) => write!(f, "{ban} forbids `fs.read`"),
             HiddenBy::Rule(rule) => write!(f, "rule `{rule}` denies `fs.read`"),
             HiddenBy::Review(rule) => write!(f, "rule `{rule}` asks before `fs.read`, and no grant answers it"),
-            HiddenBy::NoRule => f.write_str("no rule allows `fs.read`"),
+            HiddenBy::NoRule(ReadSilence { is_home: true, .. }) => f.write_str("policy.yaml in $SKEP_HOME allows no such `fs.read`"),
+            HiddenBy::NoRule(ReadSilence { is_whole: true, .. }) => f.write_str("no rule allows `fs.read` on any file"),
+            HiddenBy::NoRule(_) => f.write_str("no rule allows `fs.read`"),
         }
     }
 }
@@ -60,6 +71,8 @@ pub struct ReadView {
     guards: Vec<crate::Guard>,
     bans: Vec<(BanId, Reach)>,
     grants: Vec<Reach>,
+    /// The silence of a reader that may read nothing at all.
+    whole: Option<ReadSilence>,
     /// Facts in which nothing is left for the narrowed rules to ask but the path.
     plain: OwnedFacts,
 }
@@ -71,8 +84,8 @@ struct Reader {
     index: Index,
     /// A review is no yes: so for the process itself, and not for those above it.
     heeds_reviews: bool,
-    /// Some rule allows it to read something, so that what none allows is hidden.
-    heeds_silence: bool,
+    /// What no rule allows is hidden by this; `None` for an operator's own policy that only denies and asks.
+    silence: Option<ReadSilence>,
 }
 
 /// What the rules say of one path.
@@ -89,19 +102,27 @@ impl ReadView {
             guards: policy.guards.clone(),
             bans: readers.bans.iter().map(|ban| (ban.id, reach_of_ban(ban, READ))).filter(|(_, reach)| !reach.is_nothing()).collect(),
             grants: readers.grants.iter().map(|grant| reach_of_grant(grant, READ)).filter(|reach| !reach.is_nothing()).collect(),
+            whole: None,
             plain: OwnedFacts { read_only: true, ..OwnedFacts::of(READ) },
         };
         let own = readers.own.iter().map(|facts| (facts, true));
         let mut seen = Vec::new();
         for (facts, heeds_reviews) in own.chain(readers.ancestors.iter().map(|facts| (facts, false))) {
-            let narrowed: Vec<Narrowed> =
-                facts.with(|facts| (0..).zip(&policy.rules).filter_map(|(number, rule)| narrow(number, rule, facts)).collect());
-            let shape = (heeds_reviews, narrowed);
-            if !seen.contains(&shape) {
-                let rules: Vec<Rule> = shape.1.iter().map(|narrowed| narrowed.rule(&policy.rules)).collect();
-                let heeds_silence = rules.iter().any(|rule| rule.action == Action::Allow);
-                view.readers.push(Reader { index: Index::new(&rules), rules, heeds_reviews, heeds_silence });
-                seen.push(shape);
+            // The operator's own rules are another reader's: what they hide is hidden, whatever the project's show.
+            let above = policy.above.as_deref().map(|above| (above, HOME));
+            for (rules_of, prefix) in above.into_iter().chain([(policy, "")]) {
+                let narrowed: Vec<Narrowed> =
+                    facts.with(|facts| (0..).zip(&rules_of.rules).filter_map(|(number, rule)| narrow(number, rule, facts)).collect());
+                let shape = (heeds_reviews, prefix, narrowed);
+                if !seen.contains(&shape) {
+                    let rules: Vec<Rule> = shape.2.iter().map(|narrowed| narrowed.rule(&rules_of.rules, prefix)).collect();
+                    let is_home = prefix == HOME;
+                    let is_whole = rules.iter().all(|rule| rule.action == Action::Deny);
+                    let silence = (!is_home || rules_of.is_bound()).then_some(ReadSilence { is_home, is_whole });
+                    view.readers.push(Reader { index: Index::new(&rules), rules, heeds_reviews, silence });
+                    view.whole = view.whole.or(silence.filter(|silence| silence.is_whole));
+                    seen.push(shape);
+                }
             }
         }
         view
@@ -113,7 +134,7 @@ impl ReadView {
             return Some(HiddenBy::Ban(*ban));
         }
         self.plain.with(|facts| {
-            if let Said::Deny(rule) = builtin::weigh(&self.guards, facts, Some(RealPath::Inside(path))) {
+            if let BuiltinVerdict::Deny(rule) = builtin::weigh(&self.guards, facts, Some(RealPath::Inside(path))) {
                 return Some(HiddenBy::Rule(rule.name().to_owned()));
             }
             self.readers.iter().find_map(|reader| {
@@ -122,7 +143,10 @@ impl ReadView {
                     (Some(rule), _) => Some(HiddenBy::Rule(rule.name.clone())),
                     (None, Some(rule)) if !self.grants.iter().any(|grant| grant.has(path)) => Some(HiddenBy::Review(rule.name.clone())),
                     (None, Some(_)) => None,
-                    (None, None) => (reader.heeds_silence && !said.allow && said.review.is_none()).then_some(HiddenBy::NoRule),
+                    (None, None) => {
+                        let silence = reader.silence.filter(|_| !said.allow && said.review.is_none());
+                        silence.map(|silence| HiddenBy::NoRule(self.whole.unwrap_or(silence)))
+                    }
                 }
             })
         })
@@ -138,7 +162,7 @@ impl ReadView {
         let hidden = self.at(&child)?;
         self.plain
             .with(|facts| {
-                if matches!(builtin::weigh(&self.guards, facts, Some(RealPath::Inside(&child))), Said::Deny(_)) {
+                if matches!(builtin::weigh(&self.guards, facts, Some(RealPath::Inside(&child))), BuiltinVerdict::Deny(_)) {
                     return true;
                 }
                 let granted = self.grants.iter().any(|grant| grant.may_have_below(folder));
@@ -150,7 +174,7 @@ impl ReadView {
                         let hides = rule.action == Action::Deny || (reviews_hide && rule.action == Action::RequireReview);
                         covered |= hides && covers_below(rule, folder);
                     });
-                    covered || (reader.heeds_silence && reader.allows_nothing_below(folder, reviews_hide))
+                    covered || (reader.silence.is_some() && reader.allows_nothing_below(folder, reviews_hide))
                 })
             })
             .then_some(hidden)
@@ -206,7 +230,7 @@ struct Narrowed {
 /// A rule for one reader; `None` when it has nothing to say to it about any path.
 fn narrow(number: usize, rule: &Rule, facts: &crate::Facts<'_>) -> Option<Narrowed> {
     // How large a file is changes while a room is open, so it is asked of each call and not of the room: here it counts as met.
-    let lasting = Constraints { max_file_size: None, ..rule.constraints.clone() };
+    let lasting = RuleConstraints { max_file_size: None, ..rule.constraints.clone() };
     let (says, strict) = match (rule.action, lasting.broken(facts)) {
         (Action::Pass, _) => return None,
         (Action::Deny, _) => (Action::Deny, true),
@@ -238,18 +262,19 @@ fn narrow(number: usize, rule: &Rule, facts: &crate::Facts<'_>) -> Option<Narrow
 }
 
 impl Narrowed {
-    fn rule(&self, rules: &[Rule]) -> Rule {
+    /// `prefix` says whose rule it is.
+    fn rule(&self, rules: &[Rule], prefix: &str) -> Rule {
         let whole = &rules[self.number];
         let globs = |condition: &Condition| Condition { path_glob: condition.path_glob.clone(), ..Condition::default() };
         Rule {
-            name: whole.name.clone(),
+            name: format!("{prefix}{}", whole.name),
             action: self.says,
             reason: None,
             hint: None,
             line: whole.line,
             on: globs(&whole.on),
             except: self.excepts.iter().map(|at| globs(&whole.except[*at])).collect(),
-            constraints: Constraints::default(),
+            constraints: RuleConstraints::default(),
         }
     }
 }

@@ -45,7 +45,7 @@ pub struct Warning {
 pub(crate) struct Compiled {
     pub rules: Vec<Rule>,
     pub warnings: Vec<Warning>,
-    pub names: Vec<typo::Named>,
+    pub names: Vec<typo::NamedWord>,
 }
 
 /// Far more than ten thousand rules need.

@@ -1,8 +1,9 @@
 //! What a room shows agrees with what `fs.read` may read, whatever the rules.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
-use policy::{HiddenBy, OwnedFacts, OwnedPath, Policy, ReadView, Readers, Standing, Verdict, decide};
+use policy::{HiddenBy, OwnedFacts, OwnedPath, Policy, ReadSilence, ReadView, Readers, Standing, Verdict, decide};
 use proptest::prelude::*;
+use std::sync::Arc;
 use world::{Ban, BanId, CallPattern, Grant, GrantId, Pid, Scope, Terms};
 
 fn parse(rules: &str) -> Policy {
@@ -36,7 +37,7 @@ fn rule(name: &str) -> Option<HiddenBy> {
     Some(HiddenBy::Rule(name.into()))
 }
 
-/// Without any yes, silence says nothing.
+/// Some of the project may be read.
 const ELSEWHERE: &str = "  - { name: elsewhere, match: { syscall: fs.read, path_glob: /elsewhere }, action: allow }\n";
 const ALL: &str = "  - { name: all, match: { syscall: fs.read }, action: allow }\n";
 
@@ -49,24 +50,70 @@ fn denied_asked_and_unspoken_paths_are_hidden() {
     assert_eq!(view.at("src/a"), None, "the control");
     assert_eq!(view.at("private/x"), rule("no"));
     assert_eq!(view.at("asked/x"), Some(HiddenBy::Review("ask".into())));
-    assert_eq!(view.at("else"), Some(HiddenBy::NoRule));
+    assert_eq!(view.at("else"), Some(SILENT));
     assert_eq!(view.below("private"), rule("no"));
     assert_eq!(view.below("private/deep"), rule("no"));
     assert_eq!(view.below("asked"), Some(HiddenBy::Review("ask".into())));
-    assert_eq!(view.below("docs"), Some(HiddenBy::NoRule), "nothing there could be allowed");
+    assert_eq!(view.below("docs"), Some(SILENT), "nothing there could be allowed");
     assert_eq!(view.below("src"), None);
 }
 
+const SILENT: HiddenBy = HiddenBy::NoRule(ReadSilence { is_home: false, is_whole: false });
+/// To who may read nothing at all.
+const WHOLLY: HiddenBy = HiddenBy::NoRule(ReadSilence { is_home: false, is_whole: true });
+
 #[test]
-fn rules_that_let_nothing_be_read_say_nothing_about_rooms() {
+fn rules_that_let_nothing_be_read_hide_everything() {
     let view = view(
         "  - { name: run, match: { syscall: shell.run }, action: allow }\n  \
                      - { name: no, match: { syscall: fs.read, path_glob: /p/** }, action: deny }\n  \
                      - { name: ask, match: { syscall: fs.read, path_glob: /q/** }, action: require_review }\n",
     );
-    assert_eq!((view.at("src/a"), view.below("src")), (None, None));
+    assert_eq!((view.at("src/a"), view.below("src")), (Some(SILENT), Some(SILENT)));
     assert_eq!((view.at("p/x"), view.below("p")), (rule("no"), rule("no")));
     assert_eq!((view.at("q/x"), view.below("q")), (Some(HiddenBy::Review("ask".into())), Some(HiddenBy::Review("ask".into()))));
+    let run = "  - { name: run, match: { syscall: shell.run }, action: allow }\n";
+    for rules in [run.to_owned(), format!("{run}  - {{ name: no, match: {{ syscall: fs.read, path_glob: /p/** }}, action: deny }}\n")] {
+        let view = of(&rules, &[reader()], &[], &[], &[]);
+        assert_eq!((view.at("src/a"), view.below("src"), view.below("")), (Some(WHOLLY), Some(WHOLLY), Some(WHOLLY)), "{rules}");
+    }
+    assert_eq!(of(&format!("{run}{ALL}"), &[reader()], &[], &[], &[]).at("src/a"), None, "the control");
+}
+
+/// The operator's own policy hides what it is silent about where it bounds what projects may allow, and only there.
+#[test]
+fn silence_of_the_operators_own_policy_hides_where_it_is_a_bound() {
+    let own = [reader()];
+    let below =
+        |home: &str| ReadView::new(&parse(ALL).under(Arc::new(parse(home))), Readers { own: &own, ancestors: &[], bans: &[], grants: &[] });
+    let home = |is_whole| Some(HiddenBy::NoRule(ReadSilence { is_home: true, is_whole }));
+    let writes = "  - { name: writes, match: { syscall: fs.write }, action: allow }\n";
+    assert_eq!((below(writes).at("src/a"), below(writes).below("src")), (home(true), home(true)), "it allows something, and no read");
+    assert_eq!((below(ELSEWHERE).at("src/a"), below(ELSEWHERE).at("elsewhere")), (home(false), None));
+    let denies = "  - { name: no, match: { syscall: fs.read, path_glob: /p/** }, action: deny }\n";
+    assert_eq!(
+        (below(denies).at("src/a"), below(denies).at("p/x")),
+        (None, rule("home:no")),
+        "the control: it allows nothing, so it is none"
+    );
+}
+
+/// A yes to somebody else, or in another room, is silence to this reader, and silence is a no.
+#[test]
+fn a_yes_to_others_shows_nothing_to_this_reader() {
+    let to = |field: &str| format!("  - {{ name: some, match: {{ syscall: fs.read, {field} }}, action: allow }}\n");
+    for field in
+        ["caller_tag: operator", "role: kernel", "caller: else.1", "sandbox: other", "network: restricted", "workflow_state: planning"]
+    {
+        let view = view(&to(field));
+        assert_eq!((view.at("src/a"), view.below("src")), (Some(WHOLLY), Some(WHOLLY)), "{field}");
+    }
+    for field in ["caller_tag: brain", "role: foreman", "sandbox: code-executor", "workflow_state: idle"] {
+        assert_eq!(view(&to(field)).at("src/a"), None, "the control: {field}");
+    }
+    let other = OwnedFacts { sandbox: Some("install".into()), ..reader() };
+    let both = of(&to("sandbox: code-executor"), &[reader(), other], &[], &[], &[]);
+    assert_eq!(both.at("src/a"), Some(WHOLLY), "not allowed in one of its rooms");
 }
 
 #[test]
@@ -81,7 +128,7 @@ fn what_changes_counts_against_showing() {
     }
     for field in ["size: '<1MiB'", "workflow_state: implementing"] {
         let allow = format!("{ELSEWHERE}  - {{ name: some, match: {{ syscall: fs.read, {field} }}, action: allow }}\n");
-        assert_eq!(view(&allow).at("x"), Some(HiddenBy::NoRule), "{field}");
+        assert_eq!(view(&allow).at("x"), Some(SILENT), "{field}");
         let except = format!("  - {{ name: no, match: {{ syscall: fs.read }}, except: [{{ {field} }}], action: deny }}\n");
         assert_eq!(view(&format!("{ALL}{except}")).at("x"), rule("no"), "{field}");
     }
@@ -155,8 +202,15 @@ fn bans_hide_and_grants_answer_reviews_alone() {
     ] {
         assert_eq!(given(what, terms).at("p/x"), Some(HiddenBy::Review("ask".into())));
     }
-    let ban =
-        Ban { id: BanId(1), pid: Pid(3), scope: Scope::All, what: like("fs.read", &["/src/a"]), reason: String::new(), alternative: None };
+    let ban = Ban {
+        id: BanId(1),
+        pid: Pid(3),
+        task: None,
+        scope: Scope::All,
+        what: like("fs.read", &["/src/a"]),
+        reason: String::new(),
+        alternative: None,
+    };
     let banned = of(&rules, &[reader()], &[], std::slice::from_ref(&ban), &[]);
     assert_eq!((banned.at("src/a"), banned.at("src/b")), (Some(HiddenBy::Ban(BanId(1))), None));
     assert_eq!(banned.below("src/a"), Some(HiddenBy::Ban(BanId(1))));
@@ -191,11 +245,18 @@ proptest! {
     #[test]
     fn what_is_shown_may_be_read_and_what_is_covered_is_hidden(
         rules in proptest::collection::vec(a_rule(), 1..6),
+        above in proptest::option::of(proptest::collection::vec(a_rule(), 1..4)),
         folder in "(a|b|ab)(/(a|b|ab)){0,2}",
         rest in "(a|b|ab|c)(/(a|b)){0,2}",
     ) {
-        let text: String = rules.iter().enumerate().map(|(number, rule)| format!("  - {{ name: r{number}, {rule}")).collect();
-        let Ok((policy, _)) = Policy::parse(&format!("capabilities:\n{ELSEWHERE}{text}"), "p") else { return Ok(()) };
+        let listed = |rules: &[String]| rules.iter().enumerate().map(|(number, rule)| format!("  - {{ name: r{number}, {rule}")).collect::<String>();
+        let Ok((mut policy, _)) = Policy::parse(&format!("capabilities:\n{}", listed(&rules)), "p") else { return Ok(()) };
+        let mut text = listed(&rules);
+        if let Some(above) = above {
+            let Ok((home, _)) = Policy::parse(&format!("capabilities:\n{}", listed(&above)), "p") else { return Ok(()) };
+            policy = policy.under(Arc::new(home));
+            text = format!("{text}above:\n{}", listed(&above));
+        }
         let own = [reader()];
         let view = ReadView::new(&policy, Readers { own: &own, ancestors: &[], bans: &[], grants: &[] });
         let path = format!("{folder}/{rest}");

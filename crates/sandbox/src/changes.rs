@@ -23,6 +23,13 @@ const ENTRIES_MAX: usize = 1_000_000;
 /// Kept by git and by us; nothing in them is ever merged.
 const PROTECTED: &[&str] = &[".git", ".skep"];
 
+/// Where other version controls keep what they know, and programs that they run.
+const STORES: &[&str] = &[".hg", ".jj", ".sl", ".svn", ".bzr", ".pijul", "_darcs"];
+/// Larger files never merge, so their bytes need not be compared: a file that is nearly all holes would take hours.
+const COMPARED_BYTES_MAX: i64 = 64 * 1024 * 1024;
+
+const STORE: &str = "it is kept by another version control";
+const KEPT: &str = "it is kept by git or skep itself";
 const EMBEDDED: &str = "it is an embedded repository";
 
 /// One path that differs from the project.
@@ -116,11 +123,11 @@ impl Walk {
     }
 
     fn entry(&mut self, upper: &OwnedFd, lower: Option<&OwnedFd>, name: &OsStr, opaque: bool, at: &Path, depth: usize) -> io::Result<()> {
-        if is_protected(name) {
+        if let Some(why) = kept(name) {
             let mut inner = Walk { found: Changes::default(), seeking: false };
             inner.plain_entry(upper, lower, name, opaque, at, depth)?;
             if inner.found != Changes::default() {
-                self.refuse(at, "it is kept by git or skep itself");
+                self.refuse(at, why);
             }
             return Ok(());
         }
@@ -204,6 +211,7 @@ impl Walk {
             (Some(lower), Some(before)) => {
                 let same = now.st_size == before.st_size
                     && match readable(open_file(lower, name))? {
+                        Some(_) if now.st_size > COMPARED_BYTES_MAX => written(now) == written(before),
                         Some(old) => same_bytes(content, old)?,
                         None => false,
                     };
@@ -254,8 +262,8 @@ impl Walk {
     /// Everything of the project that is gone with this path.
     fn deleted(&mut self, lower: &OwnedFd, name: &OsStr, at: &Path, depth: usize) -> io::Result<()> {
         let Some(before) = stat(lower, name)? else { return Ok(()) };
-        if is_protected(name) {
-            self.refuse(at, "it is kept by git or skep itself");
+        if let Some(why) = kept(name) {
+            self.refuse(at, why);
             return Ok(());
         }
         let file = match FileType::from_raw_mode(before.st_mode) {
@@ -308,6 +316,19 @@ fn leaves_project(at: &Path, target: &Path) -> bool {
     false
 }
 
+/// Why nothing of this name is ever merged.
+fn kept(name: &OsStr) -> Option<&'static str> {
+    if is_protected(name) {
+        return Some(KEPT);
+    }
+    STORES.iter().any(|store| name.eq_ignore_ascii_case(store)).then_some(STORE)
+}
+
+/// When a file was last written to. An overlay's copy keeps it.
+fn written(stat: &Stat) -> (i64, u64) {
+    (stat.st_mtime, stat.st_mtime_nsec)
+}
+
 /// In any case of letters: some file systems do not tell them apart.
 fn is_protected(name: &OsStr) -> bool {
     PROTECTED.iter().any(|protected| name.eq_ignore_ascii_case(protected))
@@ -333,5 +354,54 @@ mod tests {
         check("a/b", "../x/../../c", true);
         check("a", "/etc/passwd", true);
         check("a/b/c", "./../../d", false);
+    }
+
+    /// A project and what jobs left over it, each a folder.
+    fn layers() -> (tempfile::TempDir, PathBuf, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let (project, upper) = (dir.path().join("project"), dir.path().join("work/upper"));
+        std::fs::create_dir_all(&project).unwrap();
+        std::fs::create_dir_all(&upper).unwrap();
+        (dir, project, upper)
+    }
+
+    #[test]
+    fn files_that_are_too_large_to_merge_are_not_read() {
+        use std::os::unix::fs::PermissionsExt;
+        let (dir, project, upper) = layers();
+        let time = std::time::SystemTime::now();
+        for (folder, mode) in [(&project, 0o644), (&upper, 0o755)] {
+            for name in ["copied", "touched"] {
+                let file = std::fs::File::create(folder.join(name)).unwrap();
+                // To read a tebibyte takes longer than any test may.
+                file.set_len(1 << 40).unwrap();
+                let later = u64::from(name == "touched" && *folder == upper);
+                file.set_modified(time + std::time::Duration::from_secs(later)).unwrap();
+                file.set_permissions(std::fs::Permissions::from_mode(mode)).unwrap();
+            }
+            std::fs::write(folder.join("small"), "same").unwrap();
+        }
+        let found = changes(&project, &dir.path().join("work")).unwrap();
+        let found: Vec<_> = found.changes.iter().map(|change| (change.path.to_str().unwrap(), change.kind)).collect();
+        assert_eq!(found, [("copied", ChangeKind::ModeChanged), ("touched", ChangeKind::Modified)]);
+    }
+
+    #[test]
+    fn stores_of_other_version_controls_are_never_changed() {
+        let (dir, project, upper) = layers();
+        for folder in [&project, &upper] {
+            std::fs::create_dir_all(folder.join("sub/.hg")).unwrap();
+        }
+        std::fs::write(project.join("sub/.hg/hgrc"), "[hooks]").unwrap();
+        let found = || changes(&project, &dir.path().join("work")).unwrap();
+        assert_eq!(found(), Changes::default(), "the control: nothing in it changed");
+        std::fs::write(upper.join("sub/.hg/hgrc"), "[hooks]\nstatus = ./x").unwrap();
+        std::fs::create_dir(upper.join(".JJ")).unwrap();
+        std::fs::write(upper.join(".JJ/config"), "x").unwrap();
+        std::fs::write(upper.join(".hgignore"), "x").unwrap();
+        let found = found();
+        let refused: Vec<_> = found.refused.iter().map(|no| (no.path.to_str().unwrap(), no.why)).collect();
+        assert_eq!(refused, [(".JJ", STORE), ("sub/.hg", STORE)]);
+        assert_eq!(found.changes.iter().map(|change| change.path.to_str().unwrap()).collect::<Vec<_>>(), [".hgignore"]);
     }
 }

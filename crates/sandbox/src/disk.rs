@@ -16,9 +16,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
 
 use crate::process;
+use crate::share;
 
 /// What a workspace's layers take up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,9 +78,9 @@ impl Bounds {
 
 /// What is known of one workspace.
 #[derive(Debug)]
-pub(crate) struct Meter {
-    /// Its upper layer.
-    work: PathBuf,
+pub(crate) struct DiskMeter {
+    /// Its upper layer, and what jobs wrote beside the project.
+    folders: RwLock<[PathBuf; 2]>,
     known: tokio::sync::Mutex<Option<Known>>,
 }
 
@@ -102,20 +104,30 @@ impl Known {
     }
 }
 
-impl Meter {
-    pub(crate) fn new(work: PathBuf) -> Meter {
-        Meter { work, known: tokio::sync::Mutex::new(None) }
+impl DiskMeter {
+    /// Of the workspace in this directory.
+    pub(crate) fn new(work: &Path) -> DiskMeter {
+        DiskMeter { folders: RwLock::new(folders(work)), known: tokio::sync::Mutex::new(None) }
+    }
+
+    /// The workspace's directory has another name now.
+    pub(crate) fn follow(&self, work: &Path) {
+        *self.folders.write() = folders(work);
+    }
+
+    fn folders(&self) -> [PathBuf; 2] {
+        self.folders.read().clone()
     }
 
     pub(crate) fn now(&self) -> DiskUse {
-        held(&self.work).0
+        held(&self.folders()).0
     }
 
     /// What the workspace holds before a job starts: exactly, when that could matter.
     pub(crate) async fn before(&self, bounds: Bounds) -> io::Result<DiskUse> {
         let mut known = self.known.lock().await;
         match *known {
-            Some(last) if bounds.broken_by(last.guess(free(&self.work)?)).is_none() => Ok(last.held),
+            Some(last) if bounds.broken_by(last.guess(free(&self.folders()[0])?)).is_none() => Ok(last.held),
             _ => self.measure(&mut known).await,
         }
     }
@@ -127,7 +139,7 @@ impl Meter {
             // A job that is over before the first look costs none.
             tokio::time::sleep(LOOK_EVERY).await;
             let mut known = self.known.lock().await;
-            let Ok(free) = free(&self.work) else { continue };
+            let Ok(free) = free(&self.folders()[0]) else { continue };
             if let Some(last) = *known {
                 let age = last.measured.elapsed();
                 let near = bounds.broken_by(last.guess(free)).is_some();
@@ -138,8 +150,10 @@ impl Meter {
             let Ok(mut held) = self.measure(&mut known).await else { continue };
             let nameless = tokio::task::spawn_blocking(move || nameless(job)).await.unwrap_or_default();
             held = DiskUse { bytes: held.bytes.saturating_add(nameless.bytes), files: held.files.saturating_add(nameless.files) };
-            let worse = held.bytes > before.bytes || held.files > before.files;
-            if let Some(broken) = bounds.broken_by(held).filter(|_| worse) {
+            // Each by itself: one more empty file is nothing to a bound on bytes.
+            let of_bytes = Bounds { files: None, ..bounds }.broken_by(held).filter(|_| held.bytes > before.bytes);
+            let of_files = Bounds { bytes: None, ..bounds }.broken_by(held).filter(|_| held.files > before.files);
+            if let Some(broken) = of_bytes.or(of_files) {
                 return broken;
             }
         }
@@ -147,8 +161,8 @@ impl Meter {
 
     async fn measure(&self, known: &mut Option<Known>) -> io::Result<DiskUse> {
         let began = Instant::now();
-        let work = self.work.clone();
-        let measured = tokio::task::spawn_blocking(move || Ok::<_, io::Error>((free(&work)?, held(&work)))).await;
+        let folders = self.folders();
+        let measured = tokio::task::spawn_blocking(move || Ok::<_, io::Error>((free(&folders[0])?, held(&folders)))).await;
         let (free, (mut held, complete)) = measured.map_err(io::Error::other)??;
         if let Some(last) = known.filter(|_| !complete) {
             // A folder that a job closed to us: the file system's count stands in for what is in it.
@@ -160,18 +174,28 @@ impl Meter {
     }
 }
 
+/// Where a workspace in this directory holds what jobs wrote.
+fn folders(work: &Path) -> [PathBuf; 2] {
+    [work.join("upper"), work.join(share::LAYERS)]
+}
+
 /// What the file system has left.
 fn free(work: &Path) -> io::Result<DiskUse> {
     let stat = rustix::fs::statvfs(work)?;
     Ok(DiskUse { bytes: stat.f_bfree.saturating_mul(stat.f_frsize), files: stat.f_ffree })
 }
 
-/// Everything beneath `work`, and whether all of it could be seen. What vanishes meanwhile is not there any more.
-fn held(work: &Path) -> (DiskUse, bool) {
+/// What a folder takes up. Blocks.
+pub fn measure(folder: &Path) -> DiskUse {
+    held(&[folder.to_owned()]).0
+}
+
+/// Everything beneath the folders, and whether all of it could be seen. What vanishes meanwhile is not there any more.
+fn held(tops: &[PathBuf]) -> (DiskUse, bool) {
     let (mut held, mut complete) = (DiskUse::default(), true);
     // A file with several names takes its space once.
     let mut linked = HashSet::new();
-    let mut folders = vec![work.to_owned()];
+    let mut folders = tops.to_vec();
     while let Some(folder) = folders.pop() {
         let entries = match fs::read_dir(&folder) {
             Ok(entries) => entries,
@@ -199,16 +223,15 @@ fn nameless(job: i32) -> DiskUse {
     let mut seen = HashSet::new();
     let mut held = DiskUse::default();
     for process in process::tree(job) {
-        let descriptors = fs::read_dir(format!("/proc/{}/fd", process.pid)).into_iter().flatten().flatten();
-        for path in descriptors.map(|descriptor| descriptor.path()) {
-            let Ok(metadata) = fs::metadata(&path) else { continue };
+        process::each_file(process.pid, |path| {
+            let Ok(metadata) = fs::metadata(path) else { return };
             let deleted = metadata.is_file() && metadata.nlink() == 0 && seen.insert((metadata.dev(), metadata.ino()));
             // What is in memory, as /tmp is, has a limit of its own.
-            if deleted && rustix::fs::statfs(&path).is_ok_and(|at| at.f_type == OVERLAY) {
+            if deleted && rustix::fs::statfs(path).is_ok_and(|at| at.f_type == OVERLAY) {
                 held.files += 1;
                 held.bytes = held.bytes.saturating_add(metadata.blocks() * 512);
             }
-        }
+        });
     }
     held
 }
@@ -226,7 +249,7 @@ mod tests {
         fs::create_dir(folder.path().join("upper")).unwrap();
         fs::write(folder.path().join("upper/file"), vec![1; 1 << 20]).unwrap();
         fs::hard_link(folder.path().join("upper/file"), folder.path().join("upper/again")).unwrap();
-        let (held, complete) = held(folder.path());
+        let (held, complete) = held(&[folder.path().to_owned()]);
         assert!(complete && held.files == 2 && (1 << 20..1 << 21).contains(&held.bytes), "{held:?}");
     }
 

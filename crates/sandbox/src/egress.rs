@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use answer::Answer;
+use answer::ProxyAnswer;
 use dial::Unreached;
 use relay::{Counts, Flow};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -58,14 +58,14 @@ pub trait EgressPolicy: Send + Sync {
 
 pub enum EgressVerdict {
     Allow(EgressPermit),
-    Deny(No),
+    Deny(EgressDenial),
     /// Somebody has to answer first; the client may try again then.
-    Pending(No),
+    Pending(EgressDenial),
 }
 
 /// A no in a client's hands.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct No {
+pub struct EgressDenial {
     pub reason: String,
     pub hint: Option<String>,
 }
@@ -185,16 +185,16 @@ async fn accept(door: &TcpListener, behind: &Behind, judge: &Arc<dyn EgressPolic
 /// Serves one connection to the proxy, over any kind of stream.
 pub async fn serve_client(mut client: impl AsyncRead + AsyncWrite + Unpin + Send, judge: &dyn EgressPolicy, timeouts: Timeouts) {
     let mut early = Vec::new();
-    let (head, length) = match tokio::time::timeout(timeouts.head, listen(&mut client, &mut early)).await {
+    let (head, length) = match tokio::time::timeout(timeouts.head, receive_head(&mut client, &mut early)).await {
         Ok(Ok(Some(found))) => found,
-        Ok(Ok(None) | Err(Heard::Lost)) => return,
-        Ok(Err(Heard::Malformed(malformed))) => {
+        Ok(Ok(None) | Err(HeadError::Lost)) => return,
+        Ok(Err(HeadError::Malformed(malformed))) => {
             judge.malformed(&malformed.why).await;
-            return Answer::malformed(&malformed).send(&mut client, timeouts.idle).await;
+            return ProxyAnswer::malformed(&malformed).send(&mut client, timeouts.idle).await;
         }
         Err(_) => {
             judge.malformed("the head did not come in time").await;
-            return Answer::late().send(&mut client, timeouts.idle).await;
+            return ProxyAnswer::late().send(&mut client, timeouts.idle).await;
         }
     };
     early.drain(..length);
@@ -202,17 +202,17 @@ pub async fn serve_client(mut client: impl AsyncRead + AsyncWrite + Unpin + Send
     let ask = Destination { method: (!tunnel).then(|| head.method.clone()), host: head.host.clone(), port: head.port };
     let leave = match judge.judge(&ask).await {
         EgressVerdict::Allow(leave) => leave,
-        EgressVerdict::Deny(no) => return Answer::denied(&no).send(&mut client, timeouts.idle).await,
-        EgressVerdict::Pending(no) => return Answer::pending(&no).send(&mut client, timeouts.idle).await,
+        EgressVerdict::Deny(no) => return ProxyAnswer::denied(&no).send(&mut client, timeouts.idle).await,
+        EgressVerdict::Pending(no) => return ProxyAnswer::pending(&no).send(&mut client, timeouts.idle).await,
     };
     let EgressPermit { to, tls, swaps, meter } = leave;
-    let mut trip = Trip::begin(meter);
+    let mut trip = ConnectionRun::begin(meter);
     let server = match dial::dial(&ask, to, timeouts.connect).await {
         Ok(server) => server,
         Err(unreached) => {
             let answer = match &unreached {
-                Unreached::Closed(why) => Answer::denied(&No { reason: why.clone(), hint: None }),
-                Unreached::Failed(why) => Answer::unreached(why),
+                Unreached::Closed(why) => ProxyAnswer::denied(&EgressDenial { reason: why.clone(), hint: None }),
+                Unreached::Failed(why) => ProxyAnswer::unreached(why),
             };
             trip.end = match unreached {
                 Unreached::Closed(why) => End::Refused(why),
@@ -240,7 +240,7 @@ pub async fn serve_client(mut client: impl AsyncRead + AsyncWrite + Unpin + Send
 async fn forward(client: TcpStream, ask: Destination, judge: &dyn EgressPolicy, timeouts: Timeouts) {
     // There is nobody to tell why: the other end speaks some protocol of its own. The judge has it on record.
     let EgressVerdict::Allow(EgressPermit { to, meter, .. }) = judge.judge(&ask).await else { return };
-    let mut trip = Trip::begin(meter);
+    let mut trip = ConnectionRun::begin(meter);
     match dial::dial(&ask, to, timeouts.connect).await {
         Ok(server) => both_ways(client, server, &[], trip, timeouts).await,
         Err(Unreached::Closed(why)) => trip.end = End::Refused(why),
@@ -249,24 +249,24 @@ async fn forward(client: TcpStream, ask: Destination, judge: &dyn EgressPolicy, 
 }
 
 /// Why no head came.
-enum Heard {
+enum HeadError {
     Lost,
     Malformed(Malformed),
 }
 
 /// Reads until there is a whole head; `None` from a client that says nothing and goes.
-async fn listen(client: &mut (impl AsyncRead + Unpin), bytes: &mut Vec<u8>) -> Result<Option<(RequestHead, usize)>, Heard> {
+async fn receive_head(client: &mut (impl AsyncRead + Unpin), bytes: &mut Vec<u8>) -> Result<Option<(RequestHead, usize)>, HeadError> {
     loop {
         match head::read(bytes) {
             head::Read::Whole(head, length) => return Ok(Some((head, length))),
-            head::Read::Bad(malformed) => return Err(Heard::Malformed(malformed)),
+            head::Read::Bad(malformed) => return Err(HeadError::Malformed(malformed)),
             head::Read::More => {}
         }
         match client.read_buf(bytes).await {
             Ok(0) if bytes.is_empty() => return Ok(None),
-            Ok(0) => return Err(Heard::Malformed(Malformed { status: 400, why: "the head ends in the middle".to_owned() })),
+            Ok(0) => return Err(HeadError::Malformed(Malformed { status: 400, why: "the head ends in the middle".to_owned() })),
             Ok(_) => {}
-            Err(_) => return Err(Heard::Lost),
+            Err(_) => return Err(HeadError::Lost),
         }
     }
 }
@@ -298,7 +298,7 @@ async fn request(
     head: &RequestHead,
     early: &[u8],
     swaps: &[Swap],
-    mut trip: Trip,
+    mut trip: ConnectionRun,
     timeouts: Timeouts,
 ) {
     let (onward, swapped) = head.onward(swaps);
@@ -331,7 +331,13 @@ async fn request(
 }
 
 /// A tunnel: each side's end is told to the other.
-async fn both_ways(client: impl AsyncRead + AsyncWrite + Unpin, server: TcpStream, early: &[u8], mut trip: Trip, timeouts: Timeouts) {
+async fn both_ways(
+    client: impl AsyncRead + AsyncWrite + Unpin,
+    server: TcpStream,
+    early: &[u8],
+    mut trip: ConnectionRun,
+    timeouts: Timeouts,
+) {
     let (from_client, to_client) = tokio::io::split(client);
     let (from_server, to_server) = server.into_split();
     let (counts, idle) = (&trip.counts, timeouts.idle);
@@ -349,20 +355,25 @@ fn end(result: io::Result<()>) -> End {
 }
 
 /// A connection that was let out; its end is told even when it is dropped.
-struct Trip {
+struct ConnectionRun {
     meter: Option<Box<dyn ConnectionMeter>>,
     counts: Counts,
     began: Instant,
     end: End,
 }
 
-impl Trip {
-    fn begin(meter: Box<dyn ConnectionMeter>) -> Trip {
-        Trip { meter: Some(meter), counts: Counts::default(), began: Instant::now(), end: End::Failed("it was cut off".to_owned()) }
+impl ConnectionRun {
+    fn begin(meter: Box<dyn ConnectionMeter>) -> ConnectionRun {
+        ConnectionRun {
+            meter: Some(meter),
+            counts: Counts::default(),
+            began: Instant::now(),
+            end: End::Failed("it was cut off".to_owned()),
+        }
     }
 }
 
-impl Drop for Trip {
+impl Drop for ConnectionRun {
     fn drop(&mut self) {
         if let Some(meter) = self.meter.take() {
             let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);

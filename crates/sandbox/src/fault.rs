@@ -63,7 +63,7 @@ impl fmt::Display for Step {
             Step::IdentityMap => "mapping user and group ids",
             Step::IdmappedLower => "making an idmapped mount of the project",
             Step::WorkDirectory => "preparing the workspace directory",
-            Step::RootFilesystem => "building the room's root",
+            Step::RootFilesystem => "building the sandbox's root",
             Step::SystemFolders => "binding system folders",
             Step::Devices => "binding devices",
             Step::ProcFilesystem => "mounting /proc",
@@ -76,11 +76,11 @@ impl fmt::Display for Step {
             Step::JobNamespaces => "making the job's namespaces",
             Step::JobMounts => "mounting the job's private file systems",
             Step::Loopback => "starting the loopback interface",
-            Step::Doors => "opening a door of the room",
-            Step::Inlets => "making an inlet of the room",
-            Step::Resolver => "opening the room's resolver",
-            Step::Terminal => "opening the room's terminal",
-            Step::Watches => "limiting the room's inotify watches",
+            Step::Doors => "opening a door of the sandbox",
+            Step::Inlets => "making an inlet of the sandbox",
+            Step::Resolver => "opening the sandbox's resolver",
+            Step::Terminal => "opening the sandbox's terminal",
+            Step::Watches => "limiting the sandbox's inotify watches",
             Step::ResourceLimits => "setting resource limits",
             Step::Privileges => "dropping privileges",
             Step::Lifeline => "tying the job to its holder",
@@ -132,18 +132,18 @@ impl<T, E: Into<io::Error>> At<T> for Result<T, E> {
 pub enum SandboxError {
     #[error("the launcher must start before any other thread, but {threads} threads run")]
     Threads { threads: usize },
-    #[error("the room could not be closed: {step} failed{}: {cause}", show_about(.about))]
+    #[error("sandbox setup failed while {step}{}: {cause}", show_about(.about))]
     Room {
         step: Step,
         about: Option<String>,
         #[source]
         cause: io::Error,
     },
-    #[error("`{}` cannot be shown in a room: {why}", .path.display())]
+    #[error("`{}` cannot be shown in a sandbox: {why}", .path.display())]
     Project { path: PathBuf, why: &'static str },
-    #[error("`{program}` was not found in the room")]
+    #[error("`{program}` was not found in the sandbox")]
     NotFound { program: String },
-    #[error("`{program}` cannot be executed in the room: {cause}")]
+    #[error("`{program}` cannot be executed in the sandbox: {cause}")]
     NotExecutable {
         program: String,
         #[source]
@@ -172,16 +172,16 @@ pub enum SandboxError {
     },
     #[error("the workspace is full: it may hold {limit}")]
     Full { limit: crate::disk::Overfull },
-    #[error("process {pid} of the room did not stop")]
+    #[error("process {pid} of the sandbox did not stop")]
     Unpaused { pid: i32 },
     #[error("the job is not well formed: {why}")]
     BadJob { why: &'static str },
     #[error("no {engine} answers on this host: {why}")]
-    NoEngine { engine: crate::oci::Kind, why: String },
+    NoEngine { engine: crate::oci::EngineKind, why: String },
     #[error("{engine} cannot show a container the project's overlay, which only root can mount")]
-    NotRoot { engine: crate::oci::Kind },
+    NotRoot { engine: crate::oci::EngineKind },
     #[error("{engine} failed at {what}: {why}")]
-    Engine { engine: crate::oci::Kind, what: &'static str, why: String },
+    Engine { engine: crate::oci::EngineKind, what: &'static str, why: String },
     #[error("the {who} has ended")]
     Gone { who: &'static str },
     #[error("{what} failed: {cause}")]
@@ -216,7 +216,7 @@ impl SandboxError {
         match self {
             SandboxError::Threads { .. } => Some("call Launcher::start first in main, before the async runtime"),
             SandboxError::Room { step, cause, .. } => room_hint(*step, cause.raw_os_error().unwrap_or(0)),
-            SandboxError::NotFound { .. } => Some("rooms see /usr and the project; name other tool folders as binds of the workspace"),
+            SandboxError::NotFound { .. } => Some("sandboxes see /usr and the project; name other tool folders as binds of the workspace"),
             SandboxError::Project { .. } => Some("name another folder, or set SKEP_HOME outside of the project"),
             SandboxError::NotRoot { .. } => Some("say `runtime: native`, which needs no root, or run the kernel as root"),
             SandboxError::NoEngine { engine, .. } => Some(engine.install()),

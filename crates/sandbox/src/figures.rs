@@ -3,9 +3,11 @@
 //! A tree is paused by its freezer where the host has cgroups of version 2, and else by its pid 1, which sends SIGSTOP to all it
 //! can see: one call of the system's that no fork slips through. Either way a paused tree can still be killed.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -41,6 +43,39 @@ pub(crate) struct Running {
     pub(crate) command: Vec<String>,
     pub(crate) began: Instant,
     pub(crate) group: Option<Arc<Group>>,
+    /// Somebody holds this job still, whatever becomes of its room.
+    pub(crate) held: AtomicBool,
+}
+
+/// A way to hold one job still, and to end it, for whoever does not wait for it.
+#[derive(Debug, Clone)]
+pub struct JobControl(pub(crate) Arc<Running>);
+
+impl JobControl {
+    /// The host's pid of the room's pid 1.
+    pub fn pid(&self) -> i32 {
+        self.0.pid
+    }
+
+    /// Stops the whole tree until [`JobControl::release`], also where the room itself is resumed meanwhile.
+    pub async fn hold(&self) -> Result<(), SandboxError> {
+        self.0.held.store(true, Ordering::SeqCst);
+        self.0.pause().await
+    }
+
+    pub fn release(&self) {
+        self.0.held.store(false, Ordering::SeqCst);
+        self.0.resume();
+    }
+
+    pub fn kill(&self) {
+        self.0.kill();
+    }
+
+    /// The host's pids of the tree, without its pid 1.
+    pub fn processes(&self) -> BTreeSet<i32> {
+        process::tree(self.0.pid).iter().skip(1).map(|process| process.pid).collect()
+    }
 }
 
 /// A process that waits for a disk stops when that is over; one that does not stop by then is told of.
@@ -85,6 +120,9 @@ impl Running {
     }
 
     pub(crate) fn resume(&self) {
+        if self.held.load(Ordering::SeqCst) {
+            return;
+        }
         if !self.group.as_ref().is_some_and(|group| group.freeze(false)) {
             self.tell(RESUME);
         }

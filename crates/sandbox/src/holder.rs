@@ -31,7 +31,7 @@ pub(crate) mod tree;
 
 /// What a job needs to know of its holder.
 pub(crate) struct Holder {
-    pub(crate) room: tree::Room,
+    pub(crate) room: tree::RoomTree,
     /// Of this process: a job asks it whether its holder still lives.
     pub(crate) lifeline: OwnedFd,
     pub(crate) landlock: Option<Landlock>,

@@ -16,7 +16,7 @@ use crate::fault::{At, Failure, Step};
 use crate::holder::{self, Holder};
 use crate::landlock;
 use crate::namespace;
-use crate::order::{ActOrder, Report, SpawnOrder};
+use crate::order::{ActOrder, JobReport, SpawnOrder};
 use crate::seccomp::Filters;
 use crate::spec::Limits;
 use crate::sys;
@@ -28,6 +28,8 @@ mod write;
 pub(crate) use exec::HOME;
 pub(crate) use write::TEMPORARY_PREFIX;
 
+/// Signals and timers of a job that may wait. A thread of an ordinary program has a few, the host gives a user tens of thousands.
+const SIGNALS_MAX: u64 = 4096;
 const STREAMS_AND_REPORT: usize = 4;
 const REPORT_FD: RawFd = 3;
 const LIFELINE_FD: RawFd = 4;
@@ -51,17 +53,17 @@ pub(crate) fn main(holder: &Holder, filters: &Filters, order: &SpawnOrder, files
 }
 
 /// Does what the job is for, in the project's folder as pid 1.
-pub(crate) fn act(order: &SpawnOrder) -> Result<Report, Failure> {
+pub(crate) fn act(order: &SpawnOrder) -> Result<JobReport, Failure> {
     match &order.act {
         ActOrder::Exec { argv } => exec::run(argv, &order.env, order.terminal.is_some()),
-        ActOrder::Write { path, mode } => write::run(path.path(), *mode).map(|()| Report::Written),
-        ActOrder::Delete { path } => change::delete(path.path()).map(|()| Report::Written),
-        ActOrder::Move { from, to } => change::rename(from.path(), to.path()).map(|()| Report::Written),
+        ActOrder::Write { path, mode } => write::run(path.path(), *mode).map(|()| JobReport::Written),
+        ActOrder::Delete { path } => change::delete(path.path()).map(|()| JobReport::Written),
+        ActOrder::Move { from, to } => change::rename(from.path(), to.path()).map(|()| JobReport::Written),
     }
 }
 
-pub(crate) fn tell(report: &mut fs::File, result: Result<Report, Failure>) -> io::Result<()> {
-    report.write_all(&serde_json::to_vec(&result.unwrap_or_else(Report::Failed))?)
+pub(crate) fn tell(report: &mut fs::File, result: Result<JobReport, Failure>) -> io::Result<()> {
+    report.write_all(&serde_json::to_vec(&result.unwrap_or_else(JobReport::Failed))?)
 }
 
 /// Streams to 0, 1, 2, the report to 3, the holder's pidfd to 4.
@@ -160,6 +162,8 @@ pub(crate) fn limits(limits: &Limits) -> io::Result<()> {
         (Resource::Nproc, Some(u64::from(limits.pids))),
         // Locked memory escapes the page cache's accounting; nothing ordinary needs more than this.
         (Resource::Memlock, Some(8 << 20)),
+        // Counted for a user, whatever room its processes are in: who queues all that there may be stops everybody's timers.
+        (Resource::Sigpending, Some(SIGNALS_MAX)),
     ];
     for (resource, value) in [(Resource::Data, limits.data_bytes), (Resource::Fsize, file_bytes), (Resource::Cpu, limits.cpu_seconds)] {
         if value.is_some() {

@@ -10,13 +10,15 @@ use parking_lot::Mutex;
 use rustix::process::{Pid, PidfdFlags, Signal};
 
 use crate::cgroup::Cgroups;
+use crate::epoll::EpollGauge;
 use crate::fault::{At, Failure, SandboxError, Step};
-use crate::order::{BindOrder, Bytes, LauncherOrder, LauncherReply, MaskOrder, OpenOrder, Uncovered};
+use crate::order::{BindOrder, Bytes, LauncherOrder, LauncherReply, MaskOrder, OpenOrder, ShareOrder, Uncovered};
 use crate::packet;
 use crate::probe::Check;
 use crate::process::{self, Identity};
 use crate::seccomp::Filters;
-use crate::spec::WorkspaceSpec;
+use crate::share;
+use crate::spec::{HostShare, WorkspaceSpec};
 use crate::sys;
 use crate::workspace::{Places, Workspace};
 
@@ -29,6 +31,7 @@ pub struct Launcher {
     pid: i32,
     pidfd: OwnedFd,
     cgroups: Arc<Cgroups>,
+    epolls: Arc<EpollGauge>,
 }
 
 impl Launcher {
@@ -40,6 +43,7 @@ impl Launcher {
             return Err(SandboxError::Threads { threads });
         }
         let filters = Filters::compile();
+        let epolls = Arc::new(EpollGauge::open().at(Step::Fork)?);
         let (here, there) = packet::pair().at(Step::Socket)?;
         let kernel = rustix::process::getpid();
         let pid = sys::fork(|| serve::main(there, kernel, &filters)).at(Step::Fork)?;
@@ -47,7 +51,7 @@ impl Launcher {
             .ok_or_else(|| io::Error::from_raw_os_error(libc::ESRCH))
             .and_then(|pid| Ok(rustix::process::pidfd_open(pid, PidfdFlags::empty())?))
             .at(Step::Fork)?;
-        Ok(Launcher { link: Arc::new(Mutex::new(here)), pid, pidfd, cgroups: Arc::new(Cgroups::find()) })
+        Ok(Launcher { link: Arc::new(Mutex::new(here)), pid, pidfd, cgroups: Arc::new(Cgroups::find()), epolls })
     }
 
     /// The launcher's process id.
@@ -62,14 +66,14 @@ impl Launcher {
         let (reply, mut fds) = self.ask(LauncherOrder::Open(order)).await?;
         let LauncherReply::Opened { pid } = reply else { return Err(unexpected(reply)) };
         let (Some(link), Some(pidfd)) = (fds.pop(), fds.pop()) else { return Err(SandboxError::Gone { who: "launcher" }) };
-        let workspace = Workspace::join(link, pidfd, pid, places, Arc::clone(&self.cgroups)).await?;
+        let workspace = Workspace::join(link, pidfd, pid, places, (Arc::clone(&self.cgroups), Arc::clone(&self.epolls))).await?;
         remember(workspace.work(), pid)?;
         Ok(workspace)
     }
 
     /// What makes mounts for container engines, and starts one.
     pub(crate) fn errand(&self) -> Errand {
-        Errand { link: Arc::clone(&self.link) }
+        Errand { link: Arc::clone(&self.link), epolls: Arc::clone(&self.epolls) }
     }
 
     /// What this host supports, tried for real. `scratch` is a directory beside which workspaces will lie: whether an overlay
@@ -87,19 +91,37 @@ impl Launcher {
     }
 }
 
+/// A workspace that is mounted for an engine.
+pub(crate) struct Mounted {
+    pub(crate) order: OpenOrder,
+    pub(crate) uncovered: Uncovered,
+    /// The user namespace that its jobs enter.
+    pub(crate) users: OwnedFd,
+    /// The way to its steward, who ends when this is closed.
+    pub(crate) steward: OwnedFd,
+}
+
 /// The way to the launcher for those who do not own it.
 #[derive(Debug, Clone)]
 pub(crate) struct Errand {
     link: Arc<Mutex<OwnedFd>>,
+    pub(crate) epolls: Arc<EpollGauge>,
 }
 
 impl Errand {
     /// Checks a workspace, makes its directories and mounts its overlay where the host sees it.
-    pub(crate) async fn mount(&self, spec: WorkspaceSpec) -> Result<(OpenOrder, Uncovered), SandboxError> {
+    pub(crate) async fn mount(&self, spec: WorkspaceSpec) -> Result<Mounted, SandboxError> {
         let order = prepare(spec)?;
-        match self.ask(LauncherOrder::Mount(order.clone())).await?.0 {
-            LauncherReply::Mounted(uncovered) => Ok((order, uncovered)),
-            other => Err(unexpected(other)),
+        match self.ask(LauncherOrder::Mount(order.clone())).await? {
+            (LauncherReply::Mounted(uncovered), mut fds) => match (fds.pop(), fds.pop()) {
+                (Some(steward), Some(users)) => {
+                    // Who does not listen holds up nobody.
+                    rustix::io::ioctl_fionbio(&steward, true).map_err(|error| SandboxError::io("preparing a socket")(error.into()))?;
+                    Ok(Mounted { order, uncovered, users, steward })
+                }
+                _ => Err(SandboxError::Gone { who: "launcher" }),
+            },
+            (other, _) => Err(unexpected(other)),
         }
     }
 
@@ -159,7 +181,7 @@ fn prepare(spec: WorkspaceSpec) -> Result<OpenOrder, SandboxError> {
     }
     let reserved = ["/usr", "/etc", "/bin", "/sbin", "/lib", "/lib64", "/dev", "/proc", "/sys", "/tmp", "/run"];
     if reserved.iter().any(|path| Path::new(path).starts_with(&real)) {
-        return Err(SandboxError::Project { path: real, why: "rooms need this folder for themselves" });
+        return Err(SandboxError::Project { path: real, why: "sandboxes need this folder for themselves" });
     }
     if ["/dev", "/proc", "/sys"].iter().any(|path| real.starts_with(path)) {
         return Err(SandboxError::Project { path: real, why: "it lies on a system file system" });
@@ -191,6 +213,15 @@ fn prepare(spec: WorkspaceSpec) -> Result<OpenOrder, SandboxError> {
             return Err(SandboxError::Project { path: target.clone(), why });
         }
     }
+    for share in &spec.shares {
+        prepare_share(share, &real, &work)?;
+    }
+    let shares = spec.shares.into_iter().map(|share| ShareOrder {
+        source: share.source.map(Into::into),
+        target: share.target.into(),
+        layer: share.layer,
+        masked: share.masked.into_iter().map(Into::into).collect(),
+    });
     let binds =
         spec.binds.into_iter().map(|bind| BindOrder { source: bind.source.into(), target: bind.target.into(), writable: bind.writable });
     Ok(OpenOrder {
@@ -198,8 +229,41 @@ fn prepare(spec: WorkspaceSpec) -> Result<OpenOrder, SandboxError> {
         work: work.into(),
         masked: spec.masked.into_iter().map(Into::into).collect(),
         binds: binds.collect(),
+        shares: shares.collect(),
         beneath: spec.beneath.map(Into::into),
     })
+}
+
+/// Checks where a share is to appear, and makes the folders of its layer.
+fn prepare_share(share: &HostShare, project: &Path, work: &Path) -> Result<(), SandboxError> {
+    let bad = |why| Err(SandboxError::Project { path: share.target.clone(), why });
+    let target = &share.target;
+    let plain = target.components().skip(1).all(|part| matches!(part, std::path::Component::Normal(_)));
+    if !target.is_absolute() || !plain || share.source.as_ref().is_some_and(|source| !source.is_absolute()) {
+        return bad("its path must be absolute and plain");
+    }
+    if target.starts_with(project) || project.starts_with(target) {
+        return bad("it and the project lie in each other");
+    }
+    let reserved = ["/usr", "/etc", "/bin", "/sbin", "/lib", "/lib64", "/dev", "/proc", "/sys", "/tmp", "/run"];
+    let own = ["/usr", "/etc", "/dev", "/proc", "/sys"].iter().any(|path| target.starts_with(path));
+    if own || reserved.iter().any(|path| Path::new(path).starts_with(target)) {
+        return bad("sandboxes need this folder for themselves");
+    }
+    let Some(layer) = &share.layer else {
+        return if share.source.is_some() { Ok(()) } else { bad("nothing would be there") };
+    };
+    if layer.is_empty() || !layer.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-') {
+        return bad("the name of its layer must be of letters, digits and hyphens");
+    }
+    for folder in share::layer_folders(work, layer) {
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o755)
+            .create(&folder)
+            .map_err(|error| SandboxError::from(Failure::new(Step::WorkDirectory, error).about(folder.display())))?;
+    }
+    Ok(())
 }
 
 /// Notes which process holds the workspace, so that a later kernel can tell whether it still does.

@@ -6,6 +6,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
+use std::time::{Duration, Instant};
 
 /// `fcntl(2)`'s own number, which libc does not name.
 const F_SETSIG: libc::c_int = 10;
@@ -44,6 +45,21 @@ impl WriteLease {
 
     pub fn file(&self) -> &File {
         &self.file
+    }
+
+    /// Lets waiting writers in, and waits until the last of them has closed the file. Says whether all have, within this time.
+    pub fn wait_for_writers(&self, most: Duration) -> bool {
+        let began = Instant::now();
+        // Not ours any more, or never was: there is nobody to let in.
+        let _: io::Result<libc::c_int> = control(&self.file, libc::F_SETLEASE, libc::F_UNLCK);
+        // Whoever waits to write counts as a writer already.
+        while control(&self.file, libc::F_SETLEASE, libc::F_RDLCK).is_err() {
+            if began.elapsed() > most {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        true
     }
 }
 

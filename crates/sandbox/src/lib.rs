@@ -1,4 +1,4 @@
-//! Run a job in a closed room and bring out its changes.
+//! Run a job in a closed sandbox and bring out its changes.
 //!
 //! Three kinds of process, each single-threaded and forked from the one above it:
 //! - the **launcher**, forked from the kernel before it has a second thread; it only forks holders;
@@ -19,7 +19,9 @@ mod changes;
 mod code;
 mod disk;
 mod door;
+mod dying;
 pub mod egress;
+mod epoll;
 mod fault;
 mod figures;
 mod holder;
@@ -44,7 +46,9 @@ mod probe;
 mod process;
 mod resolver;
 mod seccomp;
+mod share;
 mod spec;
+mod steward;
 mod sys;
 mod template;
 mod terminal;
@@ -52,10 +56,9 @@ mod workspace;
 
 pub use changes::{Change, ChangeKind, Changes, FileKind, Refused, changes};
 pub use code::release_code;
-pub use disk::{DiskUse, Overfull};
+pub use disk::{DiskUse, Overfull, measure};
 pub use fault::{SandboxError, Step};
-pub use figures::JobFigures;
-pub use holder::tree::MODELS_PORT;
+pub use figures::{JobControl, JobFigures};
 pub use inlet::{Inlet, Inlets};
 pub use launcher::Launcher;
 pub use layer::is_repository;
@@ -63,10 +66,12 @@ pub use lease::{NoLease, WriteLease};
 pub use mount::unmount as release;
 pub use namespace::job_owner;
 pub use orphan::{Swept, remove, sweep};
+pub use output::OutputTail;
 pub use priority::yield_to_all;
 pub use probe::{Check, HostFix};
 pub use seccomp::{Sockets, lock};
-pub use spec::{Act, Bind, Door, Enforcement, Exit, JobSpec, Limits, Outcome, Profile, Stdio, Usage, Window, WorkspaceSpec};
+pub use spec::{Act, Bind, Door, Enforcement, Exit, HostShare, JobSpec, Limits, Outcome, Profile, Stdio, Usage, Window, WorkspaceSpec};
+pub use spec::{HOOK_PORT, MODELS_PORT, OWN_PORTS, PROXY_PORT, TOOLS_PORT};
 pub use sys::peer_pidfd;
 pub use template::{Network, REGISTRIES, Template};
-pub use workspace::{Ended, Job, Workspace};
+pub use workspace::{Job, JobEnd, Workspace};

@@ -50,11 +50,17 @@ fn share(process: &Member) -> u64 {
 
 /// Files in memory without a name, which only descriptors keep.
 fn unmapped(tree: &[Member]) -> u64 {
-    let mut seen = HashSet::new();
-    let descriptors = tree.iter().flat_map(|process| fs::read_dir(format!("/proc/{}/fd", process.pid)).into_iter().flatten().flatten());
-    let files = descriptors.map(|descriptor| descriptor.path()).filter(|path| {
-        let target = fs::read_link(path).unwrap_or_default();
-        target.as_os_str().as_encoded_bytes().starts_with(b"/memfd:")
-    });
-    files.filter_map(|path| fs::metadata(path).ok()).filter(|file| seen.insert(file.ino())).map(|file| file.blocks() * 512).sum()
+    let (mut seen, mut held) = (HashSet::new(), 0);
+    for process in tree {
+        process::each_file(process.pid, |path| {
+            let target = fs::read_link(path).unwrap_or_default();
+            if target.as_os_str().as_encoded_bytes().starts_with(b"/memfd:")
+                && let Ok(file) = fs::metadata(path)
+                && seen.insert(file.ino())
+            {
+                held += file.blocks() * 512;
+            }
+        });
+    }
+    held
 }

@@ -17,6 +17,7 @@ use crate::holder::tree;
 use crate::job;
 use crate::namespace::{self, User};
 use crate::order::{MaskOrder, OpenOrder, Uncovered};
+use crate::share;
 use crate::spec::Limits;
 use crate::sys;
 
@@ -93,7 +94,8 @@ fn layers(order: &OpenOrder, user: User) -> Result<Uncovered, Failure> {
         show(source, &bind(Path::new(""), at), user).map_err(|error| Failure::new(Step::Binds, error).about(source.display()))?;
     }
     covers().at(Step::Masks)?;
-    let masks = MaskOrder { lift: Vec::new(), cover: order.masked.clone() };
+    share::mount_for_engine(order, user, Path::new(COVERS))?;
+    let masks = MaskOrder { cover: order.masked.clone(), ..MaskOrder::default() };
     tree::remask(&open(Path::new(SHOWN))?, Path::new(COVERS), &masks)
 }
 
@@ -129,14 +131,15 @@ fn covers() -> io::Result<()> {
 pub fn unmount(work: &Path) {
     let binds = fs::read_dir(work.join(BINDS)).into_iter().flatten().flatten().map(|entry| entry.path());
     let private = fs::read_dir(work.join(PRIVATE)).into_iter().flatten().flatten().map(|entry| entry.path());
-    let private = private.flat_map(|folder| [folder.join("tmp"), folder.join("shm")]);
-    for folder in [work.join(SHOWN), work.join(MERGED), work.join(LOWER), work.join(BENEATH)].into_iter().chain(binds).chain(private) {
+    let private = private.flat_map(|folder| [folder.join("tmp"), folder.join("shm"), folder.join("pts")]);
+    let layers = [work.join(SHOWN), work.join(MERGED), work.join(LOWER), work.join(BENEATH)];
+    for folder in layers.into_iter().chain(binds).chain(share::mounted(work)).chain(private) {
         // Each success uncovers what an earlier kernel may have left beneath.
         while rustix::mount::unmount(&folder, UnmountFlags::DETACH).is_ok() {}
     }
 }
 
-/// A job's own /tmp and /dev/shm: bounded in bytes and, which no engine knows how to say, in files. Dropping it takes them off.
+/// A job's own /tmp, /dev/shm and /dev/pts: bounded, which no engine knows how to say, also in files and terminals. Dropping it takes them off.
 #[derive(Debug)]
 pub(crate) struct Private {
     folder: PathBuf,
@@ -151,6 +154,10 @@ impl Private {
             rustix::mount::mount("skep", &place, "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, options.as_c_str())?;
             rustix::mount::mount_change(&place, MountPropagationFlags::PRIVATE)?;
         }
+        let (terminals, _) = private.terminals();
+        fs::create_dir_all(&terminals)?;
+        rustix::mount::mount("skep", &terminals, "devpts", MountFlags::NOSUID | MountFlags::NOEXEC, namespace::TERMINALS)?;
+        rustix::mount::mount_change(&terminals, MountPropagationFlags::PRIVATE)?;
         Ok(private)
     }
 
@@ -158,11 +165,16 @@ impl Private {
     pub(crate) fn places(&self) -> [(PathBuf, &'static str); 2] {
         [(self.folder.join("tmp"), "/tmp"), (self.folder.join("shm"), "/dev/shm")]
     }
+
+    /// The same of its terminals.
+    pub(crate) fn terminals(&self) -> (PathBuf, &'static str) {
+        (self.folder.join("pts"), "/dev/pts")
+    }
 }
 
 impl Drop for Private {
     fn drop(&mut self) {
-        for (place, _) in self.places() {
+        for (place, _) in self.places().into_iter().chain([self.terminals()]) {
             let _ = rustix::mount::unmount(&place, UnmountFlags::DETACH);
             let _ = fs::remove_dir(&place);
         }

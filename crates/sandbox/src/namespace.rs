@@ -5,6 +5,7 @@
 //! its capabilities only for the one unshare (hosts may forbid user namespaces to the unprivileged); from there on both cases
 //! are the same: a process without host rights that maps its own single id.
 
+use std::ffi::CStr;
 use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -23,6 +24,9 @@ use crate::sys;
 
 /// The user and group of jobs when the kernel runs as root. Outside the ranges that Debian, Fedora and systemd hand out.
 pub(crate) const JOB_ID: u32 = 64_800;
+
+/// Options of a room's own terminals. The host has a few thousand for all rooms together, and nobody needs more than these.
+pub(crate) const TERMINALS: &CStr = c"newinstance,ptmxmode=0666,mode=0620,max=64";
 
 /// Who runs a workspace's jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,7 +71,8 @@ pub(crate) fn leave(user: User, watches: Allowance) -> Result<(), Failure> {
     rustix::system::sethostname(b"skep").at(Step::Namespaces)
 }
 
-fn become_user(user: User) -> io::Result<()> {
+/// Changes to another id and keeps all rights.
+pub(crate) fn become_user(user: User) -> io::Result<()> {
     let held = rustix::thread::capabilities(None)?;
     let (uid, gid) = (Uid::from_raw(user.uid), Gid::from_raw(user.gid));
     rustix::thread::set_thread_groups(&[])?;
@@ -113,34 +118,87 @@ pub(crate) fn detached(path: &Path, recursive: bool) -> io::Result<OwnedFd> {
 
 /// A copy of the mount at `path` in which files of the path's owner appear to belong to `user`. Needs root.
 pub(crate) fn idmapped(path: &Path, user: User) -> io::Result<OwnedFd> {
-    let owner = fs::metadata(path)?;
-    let map = mapping((owner.uid(), user.uid), (owner.gid(), user.gid))?;
-    let mount = detached(path, false)?;
-    sys::mount_setattr(&mount, false, 0, Some(&map))?;
-    Ok(mount)
+    IdMaps::new(user).mount(path)
 }
 
-/// A user namespace that exists only for its map: a descriptor to it, without a process in it.
-fn mapping(uid: (u32, u32), gid: (u32, u32)) -> io::Result<OwnedFd> {
+/// Maps of owners to one user; each is made once.
+pub(crate) struct IdMaps {
+    user: User,
+    made: Vec<((u32, u32), OwnedFd)>,
+}
+
+impl IdMaps {
+    pub(crate) fn new(user: User) -> IdMaps {
+        IdMaps { user, made: Vec::new() }
+    }
+
+    /// See [`idmapped`].
+    pub(crate) fn mount(&mut self, path: &Path) -> io::Result<OwnedFd> {
+        let metadata = fs::metadata(path)?;
+        let owner = (metadata.uid(), metadata.gid());
+        let known = match self.made.iter().position(|(of, _)| *of == owner) {
+            Some(known) => known,
+            None => {
+                let (uid, gid) = (format!("{} {} 1", owner.0, self.user.uid), format!("{} {} 1", owner.1, self.user.gid));
+                self.made.push((owner, unpeopled([&uid, &gid], || Ok(()), || Ok(()))?));
+                self.made.len() - 1
+            }
+        };
+        let mount = detached(path, false)?;
+        sys::mount_setattr(&mount, false, 0, self.made.get(known).map(|(_, map)| map))?;
+        Ok(mount)
+    }
+}
+
+/// A user namespace for the jobs of containers: it has the ids of this one and a limit of its own on inotify. `user` may enter it, and has
+/// all rights in it until it gives them up. Needs root.
+pub(crate) fn limited(user: User, watches: Allowance) -> io::Result<OwnedFd> {
+    // The same ids within as without, as far as there are any.
+    let map = |file: &str| -> io::Result<String> {
+        let own = fs::read_to_string(file)?;
+        let ranges = own.lines().filter_map(|line| {
+            let mut numbers = line.split_whitespace();
+            let (first, _, count) = (numbers.next()?, numbers.next()?, numbers.next()?);
+            Some(format!("{first} {first} {count}\n"))
+        });
+        Ok(ranges.collect())
+    };
+    let maps = [map("/proc/self/uid_map")?, map("/proc/self/gid_map")?];
+    unpeopled([&maps[0], &maps[1]], || become_user(user), || watches.hold())
+}
+
+/// A user namespace with these maps of users and groups: a descriptor to it, without a process in it. A process does the one thing before it
+/// makes it, as which it is owned, and the other in it.
+fn unpeopled(maps: [&str; 2], before: impl FnOnce() -> io::Result<()>, within: impl FnOnce() -> io::Result<()>) -> io::Result<OwnedFd> {
     let (here, there) = packet::pair()?;
     let parents_end = here.as_raw_fd();
     let pid = sys::fork(|| {
         // Its copy here would keep the socket from ever ending.
         drop(sys::placed(parents_end));
         // SAFETY: the process has one thread and shares no descriptor table.
-        let made = unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWUSER) };
-        let told = packet::send(&there, &made.is_ok(), &[]);
+        let make = || Ok(unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWUSER) }?);
+        let tell = |done: io::Result<()>| packet::send(&there, &done.map_err(|error| error.raw_os_error().unwrap_or(libc::EIO)).err(), &[]);
+        let go_on = || packet::receive::<()>(&there);
         // Stays until the parent has opened its namespace and closes the socket.
-        let _: io::Result<Option<(bool, _)>> = told.and_then(|()| packet::receive(&there));
-        0
+        let done = tell(before().and_then(|()| make())).and_then(|()| go_on()).and_then(|mapped| match mapped {
+            Some(_) => tell(within()).and_then(|()| go_on()).map(drop),
+            None => Ok(()),
+        });
+        i32::from(done.is_err())
     })?;
     drop(there);
+    let done = || match packet::receive::<Option<i32>>(&here)? {
+        Some((None, _)) => Ok(()),
+        Some((Some(errno), _)) => Err(io::Error::from_raw_os_error(errno)),
+        None => Err(io::ErrorKind::UnexpectedEof.into()),
+    };
     let opened = (|| {
-        if !matches!(packet::receive(&here)?, Some((true, _))) {
-            return Err(io::Error::from_raw_os_error(libc::EPERM));
+        done()?;
+        for (file, map) in ["uid_map", "gid_map"].into_iter().zip(maps) {
+            fs::write(format!("/proc/{pid}/{file}"), map)?;
         }
-        fs::write(format!("/proc/{pid}/uid_map"), format!("{} {} 1", uid.0, uid.1))?;
-        fs::write(format!("/proc/{pid}/gid_map"), format!("{} {} 1", gid.0, gid.1))?;
+        packet::send(&here, &(), &[])?;
+        done()?;
         Ok(rustix::fs::open(format!("/proc/{pid}/ns/user"), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
     })();
     drop(here);

@@ -43,9 +43,9 @@ mod orphan;
 mod room;
 
 use api::{Api, ApiError};
-pub use find::{Found, found};
+pub use find::{FoundEngine, found};
 pub use guest::{GUEST, guest};
-pub(crate) use room::{Grave, Room};
+pub(crate) use room::{ContainerRoom, Grave};
 
 /// What opens workspaces: the launcher, or an engine.
 pub trait Runtime {
@@ -68,31 +68,31 @@ impl Runtime for Engine {
 /// An engine by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum EngineKind {
     Podman,
     Docker,
 }
 
-impl Kind {
-    pub const ALL: [Kind; 2] = [Kind::Podman, Kind::Docker];
+impl EngineKind {
+    pub const ALL: [EngineKind; 2] = [EngineKind::Podman, EngineKind::Docker];
 
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Podman => "podman",
-            Kind::Docker => "docker",
+            EngineKind::Podman => "podman",
+            EngineKind::Docker => "docker",
         }
     }
 
     /// The command that brings it to this host.
     pub fn install(self) -> &'static str {
         match self {
-            Kind::Podman => "install it: sudo apt-get install podman runc",
-            Kind::Docker => "install it: sudo apt-get install docker.io && sudo systemctl start docker",
+            EngineKind::Podman => "install it: sudo apt-get install podman runc",
+            EngineKind::Docker => "install it: sudo apt-get install docker.io && sudo systemctl start docker",
         }
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for EngineKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -101,7 +101,7 @@ impl fmt::Display for Kind {
 /// How to reach an engine.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    pub kind: Kind,
+    pub kind: EngineKind,
     /// A folder of the kernel's own: for the socket of an engine that it starts, and for what the engine has to read.
     pub home: PathBuf,
     /// This program, as which a container's pid 1 is started with [`GUEST`] as its only argument.
@@ -125,7 +125,7 @@ pub(crate) struct Inner {
     image: OnceCell<String>,
     /// Names of containers that somebody waits for.
     live: Mutex<HashSet<String>>,
-    _service: Option<find::Service>,
+    _service: Option<find::EngineService>,
 }
 
 impl Engine {
@@ -147,21 +147,22 @@ impl Engine {
         Ok(Engine { inner: Arc::new(inner) })
     }
 
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> EngineKind {
         self.inner.settings.kind
     }
 
     /// Opens a workspace: makes its directories, mounts its overlay, sees to the image. An `upper/` that is there is used again.
-    pub async fn open(&self, spec: WorkspaceSpec) -> Result<Workspace, SandboxError> {
+    pub async fn open(&self, mut spec: WorkspaceSpec) -> Result<Workspace, SandboxError> {
         let shown = [&spec.project, &spec.work, &self.inner.settings.program].into_iter();
         for path in shown.chain(spec.binds.iter().flat_map(|bind| [&bind.source, &bind.target])) {
             speakable(path)?;
         }
+        spec.shares.retain(|share| speakable(&share.target).is_ok());
         let image = self.inner.image().await?.to_owned();
-        let (order, uncovered) = self.inner.errand.mount(spec).await?;
-        let (work, places) = (order.work.path().to_owned(), Places::of(&order).without(&uncovered));
+        let mounted = self.inner.errand.mount(spec).await?;
+        let (work, places) = (mounted.order.work.path().to_owned(), Places::of(&mounted.order).without(&mounted.uncovered));
         // From here on the mount is the room's to take off.
-        let room = Room::new(Arc::clone(&self.inner), image, order);
+        let room = ContainerRoom::new(Arc::clone(&self.inner), image, mounted);
         let open = |folder| {
             rustix::fs::open(work.join(folder), OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
                 .map_err(|error| SandboxError::io("opening the merged project")(error.into()))

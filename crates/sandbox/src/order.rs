@@ -60,7 +60,8 @@ pub(crate) enum LauncherOrder {
     Probe(Bytes),
 }
 
-/// Launcher to kernel. `Opened` brings the holder's pidfd and the kernel's end of its socket, `Started` a pidfd.
+/// Launcher to kernel. `Opened` brings the holder's pidfd and the kernel's end of its socket, `Mounted` of an overlay the user namespace of
+/// its containers and the kernel's end of their steward's socket, `Started` a pidfd.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum LauncherReply {
     Opened { pid: i32 },
@@ -77,6 +78,7 @@ pub(crate) struct OpenOrder {
     pub(crate) work: Bytes,
     pub(crate) masked: Vec<Bytes>,
     pub(crate) binds: Vec<BindOrder>,
+    pub(crate) shares: Vec<ShareOrder>,
     pub(crate) beneath: Option<Bytes>,
 }
 
@@ -87,12 +89,24 @@ pub(crate) struct BindOrder {
     pub(crate) writable: bool,
 }
 
+/// See [`crate::HostShare`].
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct ShareOrder {
+    pub(crate) source: Option<Bytes>,
+    pub(crate) target: Bytes,
+    pub(crate) layer: Option<String>,
+    pub(crate) masked: Vec<Bytes>,
+}
+
 /// Paths relative to the project, none of them beneath another.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct MaskOrder {
     /// Covered until now, and no more.
     pub(crate) lift: Vec<Bytes>,
     pub(crate) cover: Vec<Bytes>,
+    /// Before that, forget what was looked up.
+    #[serde(default)]
+    pub(crate) refresh: bool,
 }
 
 /// Paths of a mask order over which nothing lies.
@@ -172,7 +186,7 @@ pub(crate) enum HolderReply {
 
 /// What pid 1 of a job writes last, when nothing else lives in its namespace any more.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Report {
+pub(crate) enum JobReport {
     /// The command ended with this wait status.
     Ended {
         status: i32,

@@ -80,11 +80,11 @@ pub(crate) fn run(scratch: &Path, filters: &Filters) -> Vec<Check> {
                 }));
             }
             let launcher = rustix::process::getpid();
-            checks.push(Check::tried("room", "overlay, root and masks can be built", || {
+            checks.push(Check::tried("sandbox", "overlay, root and masks can be built", || {
                 holder::open(&order, launcher, Allowances::default().next()).map(drop)
             }));
         }
-        Err(error) => checks.push(Check::bad("room", error.to_string(), format!("make {} writable", scratch.display()))),
+        Err(error) => checks.push(Check::bad("sandbox", error.to_string(), format!("make {} writable", scratch.display()))),
     }
     crate::orphan::discard(&folder);
     checks.push(landlock());
@@ -116,6 +116,7 @@ fn prepare(folder: &Path) -> io::Result<OpenOrder> {
         work: folder.join("work").into(),
         masked: vec![Path::new("masked").to_owned().into()],
         binds: Vec::new(),
+        shares: Vec::new(),
         beneath: None,
     })
 }

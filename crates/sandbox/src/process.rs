@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::io;
+use std::os::fd::AsRawFd;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
@@ -51,6 +53,7 @@ fn number(fields: &[String], field: usize) -> io::Result<u64> {
 /// One process of a tree at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Member {
+    /// Of its first thread or, if that has ended before the others, of another: /proc shows the process under either, but an ended one as dead.
     pub(crate) pid: i32,
     pub(crate) stopped: bool,
     pub(crate) own_ms: u64,
@@ -64,7 +67,14 @@ pub(crate) fn tree(top: i32) -> Vec<Member> {
     let tick_ms = 1000 / rustix::param::clock_ticks_per_second().max(1);
     let page = rustix::param::page_size() as u64;
     let member = |pid: i32| -> io::Result<Member> {
-        let fields = stat(&pid.to_string())?;
+        let mut fields = stat(&pid.to_string())?;
+        let mut pid = pid;
+        if is_dead(&fields)
+            && let Some((thread, of_thread)) =
+                threads_of(pid).find_map(|thread| Some((thread, stat(&thread.to_string()).ok()?)).filter(|(_, fields)| !is_dead(fields)))
+        {
+            (pid, fields) = (thread, of_thread);
+        }
         let ms = |first| Ok::<u64, io::Error>((number(&fields, first)? + number(&fields, first + 1)?) * tick_ms);
         // A dead one that waits for its parent runs as little as a stopped one; and one that waits for a disk, or in vfork for its
         // child, finds the stop before it comes back to its program.
@@ -76,13 +86,42 @@ pub(crate) fn tree(top: i32) -> Vec<Member> {
         // Gone between the list and the look.
         let Ok(member) = member(pid) else { continue };
         found.push(member);
-        let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-        for thread in threads {
-            let children = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+        for thread in threads_of(pid) {
+            let children = fs::read_to_string(format!("/proc/{pid}/task/{thread}/children")).unwrap_or_default();
             waiting.extend(children.split_whitespace().filter_map(|pid| pid.parse::<i32>().ok()));
         }
     }
     found
+}
+
+fn is_dead(stat: &[String]) -> bool {
+    matches!(stat.first().map(String::as_str), Some("Z" | "X"))
+}
+
+fn threads_of(pid: i32) -> impl Iterator<Item = i32> {
+    let listed = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    listed.filter_map(|thread| thread.file_name().to_str()?.parse().ok())
+}
+
+/// Hands over a path to each file that a process holds open, whichever of its threads holds it and whether or not it lets others look.
+pub(crate) fn each_file(pid: i32, mut look: impl FnMut(&Path)) {
+    // Threads nearly always have one table of files. One that has its own would hide them from a look at the first thread.
+    let mut tables: Vec<i32> = vec![pid];
+    tables.extend(threads_of(pid).filter(|thread| *thread != pid && !sys::share_files(pid, *thread)));
+    for thread in tables {
+        match fs::read_dir(format!("/proc/{thread}/fd")) {
+            Ok(descriptors) => descriptors.flatten().for_each(|descriptor| look(&descriptor.path())),
+            // The folder is root's if the process asked for it, or runs a program that it may not read. Its numbers are told to whoever may
+            // trace it, as the owner of its user namespace may.
+            Err(_) => {
+                let listed = fs::read_dir(format!("/proc/{thread}/fdinfo")).into_iter().flatten().flatten();
+                let numbers = listed.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+                for copy in numbers.filter_map(|number| sys::copied_descriptor(thread, number).ok()) {
+                    look(Path::new(&format!("/proc/self/fd/{}", copy.as_raw_fd())));
+                }
+            }
+        }
+    }
 }
 
 /// How many threads this process has.

@@ -1,12 +1,12 @@
 //! A room's resolver: it says at once that no name exists.
 //!
 //! A room has no network, so its programs can look up nothing. Without an answer they would wait for one: musl's do so for five seconds a name,
-//! and they heed neither a refused port nor the answer "refused", only "there is no such name". The holder answers, from the job's own
-//! network namespace. **Invariant.** An answer is never longer than its question, and nothing of a question is passed on.
+//! and they heed neither a refused port nor the answer "refused", only "there is no such name". The holder answers, or a container's steward,
+//! by a socket of the job's own network namespace. **Invariant.** An answer is never longer than its question, and nothing of a question is passed on.
 
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use crate::fault::{At, Failure, Step};
 
@@ -28,10 +28,16 @@ impl Resolver {
     pub(crate) fn open() -> Result<Resolver, Failure> {
         let open = || {
             let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, PORT))?;
-            socket.set_nonblocking(true)?;
-            Ok::<_, io::Error>(Resolver(socket))
+            Resolver::of(socket.into())
         };
         open().at(Step::Resolver)
+    }
+
+    /// One that was opened in another network namespace.
+    pub(crate) fn of(socket: OwnedFd) -> io::Result<Resolver> {
+        let socket = UdpSocket::from(socket);
+        socket.set_nonblocking(true)?;
+        Ok(Resolver(socket))
     }
 
     /// Answers what has come. A question whose asker is gone needs no answer.
@@ -49,6 +55,12 @@ impl Resolver {
                 Err(_) => {}
             }
         }
+    }
+}
+
+impl From<Resolver> for OwnedFd {
+    fn from(resolver: Resolver) -> OwnedFd {
+        resolver.0.into()
     }
 }
 

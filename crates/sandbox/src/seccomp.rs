@@ -86,16 +86,16 @@ pub fn lock(sockets: Sockets) -> io::Result<()> {
 }
 
 /// `own` is the process that stays the only one: under the lock there is no fork.
-fn strict(sockets: Sockets, own: u32) -> BTreeMap<u32, Verdict> {
+fn strict(sockets: Sockets, own: u32) -> BTreeMap<u32, FilterAction> {
     let kept = calls::STRICT.iter().chain(if sockets == Sockets::Unix { calls::STRICT_SOCKETS } else { &[] });
-    let mut verdicts: BTreeMap<u32, Verdict> = kept.map(|call| (*call as u32, Verdict::Return(ALLOW))).collect();
+    let mut verdicts: BTreeMap<u32, FilterAction> = kept.map(|call| (*call as u32, FilterAction::Return(ALLOW))).collect();
     // Memory may be had, but none of it may hold code.
-    let no_code = || Verdict::NoneOf { argument: 2, bits: libc::PROT_EXEC as u32 };
+    let no_code = || FilterAction::NoneOf { argument: 2, bits: libc::PROT_EXEC as u32 };
     verdicts.extend([(libc::SYS_mmap as u32, no_code()), (libc::SYS_mprotect as u32, no_code())]);
     // A thread may be signalled, as by abort, but not another process.
-    verdicts.insert(libc::SYS_tgkill as u32, Verdict::Only { argument: 0, values: vec![own] });
+    verdicts.insert(libc::SYS_tgkill as u32, FilterAction::Only { argument: 0, values: vec![own] });
     if sockets == Sockets::Unix {
-        let unix = || Verdict::Only { argument: 0, values: vec![libc::AF_UNIX as u32] };
+        let unix = || FilterAction::Only { argument: 0, values: vec![libc::AF_UNIX as u32] };
         verdicts.extend([(libc::SYS_socket as u32, unix()), (libc::SYS_socketpair as u32, unix())]);
     }
     verdicts
@@ -103,7 +103,7 @@ fn strict(sockets: Sockets, own: u32) -> BTreeMap<u32, Verdict> {
 
 /// What becomes of a call. Only the low 32 bits of arguments are looked at, as the kernel itself does with these.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Verdict {
+enum FilterAction {
     Return(u32),
     /// Refused if the argument has any of these bits.
     NoneOf {
@@ -139,14 +139,14 @@ enum Families {
     Internet,
 }
 
-fn standard(families: Families) -> BTreeMap<u32, Verdict> {
-    let allowed = calls::allowed().map(|call| (call as u32, Verdict::Return(ALLOW)));
-    let refused = calls::refused().map(|call| (call as u32, Verdict::Return(REFUSE)));
-    let mut verdicts: BTreeMap<u32, Verdict> = allowed.chain(refused).collect();
+fn standard(families: Families) -> BTreeMap<u32, FilterAction> {
+    let allowed = calls::allowed().map(|call| (call as u32, FilterAction::Return(ALLOW)));
+    let refused = calls::refused().map(|call| (call as u32, FilterAction::Return(REFUSE)));
+    let mut verdicts: BTreeMap<u32, FilterAction> = allowed.chain(refused).collect();
     let unix = libc::AF_UNIX as u32;
     let sockets = match families {
-        Families::Unix => Verdict::Only { argument: 0, values: vec![unix] },
-        Families::Internet => Verdict::Sockets {
+        Families::Unix => FilterAction::Only { argument: 0, values: vec![unix] },
+        Families::Internet => FilterAction::Sockets {
             families: vec![
                 (libc::AF_UNIX, &[]),
                 (libc::AF_INET, TRANSPORTS),
@@ -157,31 +157,35 @@ fn standard(families: Families) -> BTreeMap<u32, Verdict> {
     };
     verdicts.extend([
         // A new namespace, whichever bit asks for it.
-        (libc::SYS_clone as u32, Verdict::NoneOf { argument: 0, bits: calls::NAMESPACE_FLAGS }),
+        (libc::SYS_clone as u32, FilterAction::NoneOf { argument: 0, bits: calls::NAMESPACE_FLAGS }),
         (libc::SYS_socket as u32, sockets),
-        (libc::SYS_socketpair as u32, Verdict::Only { argument: 0, values: vec![unix] }),
+        (libc::SYS_socketpair as u32, FilterAction::Only { argument: 0, values: vec![unix] }),
         // Typing into another's terminal; having the host load a driver for a line.
-        (libc::SYS_ioctl as u32, Verdict::AllBut { argument: 1, values: vec![libc::TIOCSTI as u32, TIOCLINUX, TIOCSETD] }),
+        (libc::SYS_ioctl as u32, FilterAction::AllBut { argument: 1, values: vec![libc::TIOCSTI as u32, TIOCLINUX, TIOCSETD] }),
         // Programs with secrets set it to zero and end if they cannot; but zero would let the host's handler of crashes run for a job.
-        (libc::SYS_prlimit64 as u32, Verdict::Idle { argument: 1, value: libc::RLIMIT_CORE, order: 2 }),
-        (libc::SYS_setrlimit as u32, Verdict::Idle { argument: 0, value: libc::RLIMIT_CORE, order: 1 }),
+        (libc::SYS_prlimit64 as u32, FilterAction::Idle { argument: 1, value: libc::RLIMIT_CORE, order: 2 }),
+        (libc::SYS_setrlimit as u32, FilterAction::Idle { argument: 0, value: libc::RLIMIT_CORE, order: 1 }),
+        // `make` and whoever else starts programs by posix_spawn(RESETIDS) gives up an effective id that it does not have. The real id stays,
+        // and without capabilities the others can become nothing but what they are.
+        (libc::SYS_setresuid as u32, FilterAction::Only { argument: 0, values: vec![u32::MAX] }),
+        (libc::SYS_setresgid as u32, FilterAction::Only { argument: 0, values: vec![u32::MAX] }),
         // Asking is harmless; changing turns off address randomisation and the like.
-        (libc::SYS_personality as u32, Verdict::Only { argument: 0, values: vec![0, u32::MAX] }),
+        (libc::SYS_personality as u32, FilterAction::Only { argument: 0, values: vec![0, u32::MAX] }),
     ]);
     verdicts
 }
 
 /// `otherwise` is the answer to a call that no verdict names.
-fn compile(verdicts: &BTreeMap<u32, Verdict>, otherwise: u32) -> Vec<sock_filter> {
+fn compile(verdicts: &BTreeMap<u32, FilterAction>, otherwise: u32) -> Vec<sock_filter> {
     let mut program = vec![load(ARCH_AT), jump(libc::BPF_JEQ, ARCH, 1, 0), answer(KILL), load(NUMBER_AT)];
     program.extend(search(&ranges(verdicts, otherwise)));
     program
 }
 
 /// Where each stretch of numbers with the same verdict begins, from 0 up; the last has no end.
-fn ranges(verdicts: &BTreeMap<u32, Verdict>, otherwise: u32) -> Vec<(u32, Verdict)> {
-    let mut ranges = vec![(0, Verdict::Return(otherwise))];
-    let mut add = |start, verdict: Verdict| match ranges.last_mut() {
+fn ranges(verdicts: &BTreeMap<u32, FilterAction>, otherwise: u32) -> Vec<(u32, FilterAction)> {
+    let mut ranges = vec![(0, FilterAction::Return(otherwise))];
+    let mut add = |start, verdict: FilterAction| match ranges.last_mut() {
         Some((at, last)) if *at == start => *last = verdict,
         Some((_, last)) if *last == verdict => {}
         _ => ranges.push((start, verdict)),
@@ -189,17 +193,17 @@ fn ranges(verdicts: &BTreeMap<u32, Verdict>, otherwise: u32) -> Vec<(u32, Verdic
     let mut next = 0;
     for (number, verdict) in verdicts {
         if *number != next {
-            add(next, Verdict::Return(otherwise));
+            add(next, FilterAction::Return(otherwise));
         }
         add(*number, verdict.clone());
         next = number + 1;
     }
-    add(next, Verdict::Return(otherwise));
+    add(next, FilterAction::Return(otherwise));
     ranges
 }
 
 /// A tree of comparisons; the number is in the accumulator.
-fn search(ranges: &[(u32, Verdict)]) -> Vec<sock_filter> {
+fn search(ranges: &[(u32, FilterAction)]) -> Vec<sock_filter> {
     match ranges {
         [] => vec![answer(UNKNOWN)],
         [(_, verdict)] => judge(verdict),
@@ -220,7 +224,7 @@ fn search(ranges: &[(u32, Verdict)]) -> Vec<sock_filter> {
     }
 }
 
-fn judge(verdict: &Verdict) -> Vec<sock_filter> {
+fn judge(verdict: &FilterAction) -> Vec<sock_filter> {
     // Each comparison that holds leaves by the return after it, each other skips that return.
     let listed = |values: &[u32], then: u32, otherwise: u32| {
         let mut code: Vec<sock_filter> = values.iter().flat_map(|value| [jump(libc::BPF_JEQ, *value, 0, 1), answer(then)]).collect();
@@ -229,17 +233,17 @@ fn judge(verdict: &Verdict) -> Vec<sock_filter> {
     };
     let on = |argument: u32, code: Vec<sock_filter>| [vec![load(ARGUMENTS_AT + 8 * argument)], code].concat();
     match verdict {
-        Verdict::Return(action) => vec![answer(*action)],
-        Verdict::NoneOf { argument, bits } => on(*argument, vec![jump(libc::BPF_JSET, *bits, 0, 1), answer(REFUSE), answer(ALLOW)]),
-        Verdict::AllBut { argument, values } => on(*argument, listed(values, REFUSE, ALLOW)),
-        Verdict::Only { argument, values } => on(*argument, listed(values, ALLOW, REFUSE)),
-        Verdict::Idle { argument, value, order } => {
+        FilterAction::Return(action) => vec![answer(*action)],
+        FilterAction::NoneOf { argument, bits } => on(*argument, vec![jump(libc::BPF_JSET, *bits, 0, 1), answer(REFUSE), answer(ALLOW)]),
+        FilterAction::AllBut { argument, values } => on(*argument, listed(values, REFUSE, ALLOW)),
+        FilterAction::Only { argument, values } => on(*argument, listed(values, ALLOW, REFUSE)),
+        FilterAction::Idle { argument, value, order } => {
             // A pointer has two halves.
             let half = |at: u32| load(ARGUMENTS_AT + 8 * order + at);
             let asks = [half(0), jump(libc::BPF_JEQ, 0, 0, 2), half(4), jump(libc::BPF_JEQ, 0, 1, 0), answer(DONE), answer(ALLOW)];
             on(*argument, [vec![jump(libc::BPF_JEQ, *value, 0, 5)], asks.to_vec()].concat())
         }
-        Verdict::Sockets { families } => {
+        FilterAction::Sockets { families } => {
             let mut code = Vec::new();
             for (family, protocols) in families {
                 let values: Vec<u32> = protocols.iter().map(|protocol| *protocol as u32).collect();
@@ -310,7 +314,8 @@ mod tests {
     #[test]
     fn the_program_says_what_the_lists_say() {
         let filters = Filters::compile();
-        let judged = [libc::SYS_clone, libc::SYS_socket, libc::SYS_socketpair, libc::SYS_ioctl, libc::SYS_personality];
+        let ids = [libc::SYS_setresuid, libc::SYS_setresgid];
+        let judged = [libc::SYS_clone, libc::SYS_socket, libc::SYS_socketpair, libc::SYS_ioctl, libc::SYS_personality, ids[0], ids[1]];
         let core = libc::RLIMIT_CORE;
         for program in [&filters.standard, &filters.standard_net] {
             for number in (0..2000).chain([0x4000_0000, 0x4000_0027, u32::MAX]).filter(|n| !judged.contains(&i64::from(*n))) {
@@ -388,5 +393,10 @@ mod tests {
         check(plain, libc::SYS_ioctl, [0, i64::from(TIOCSETD), 0], REFUSE);
         check(plain, libc::SYS_personality, [0xffff_ffff, 0, 0], ALLOW);
         check(plain, libc::SYS_personality, [0x0040000, 0, 0], REFUSE);
+        for call in [libc::SYS_setresuid, libc::SYS_setresgid] {
+            check(plain, call, [-1, 1000, -1], ALLOW);
+            check(plain, call, [0, 0, 0], REFUSE);
+            check(plain, call, [1000, 1000, 1000], REFUSE);
+        }
     }
 }

@@ -18,13 +18,22 @@ pub struct WorkspaceSpec {
     pub masked: Vec<PathBuf>,
     /// More of the host that jobs may see, such as a toolchain in a home directory.
     pub binds: Vec<Bind>,
+    /// Toolchains and caches of the host; one that lies in another comes after it. What cannot be shown is left out.
+    pub shares: Vec<HostShare>,
     /// The `upper/` of another workspace, shown over the project and beneath this one's own changes. It is never written.
     pub beneath: Option<PathBuf>,
 }
 
 impl WorkspaceSpec {
     pub fn new(project: impl Into<PathBuf>, work: impl Into<PathBuf>) -> WorkspaceSpec {
-        WorkspaceSpec { project: project.into(), work: work.into(), masked: Vec::new(), binds: Vec::new(), beneath: None }
+        WorkspaceSpec {
+            project: project.into(),
+            work: work.into(),
+            masked: Vec::new(),
+            binds: Vec::new(),
+            shares: Vec::new(),
+            beneath: None,
+        }
     }
 }
 
@@ -35,6 +44,31 @@ pub struct Bind {
     /// Where jobs see it; absolute.
     pub target: PathBuf,
     pub writable: bool,
+}
+
+/// A toolchain or a cache of the host's that appears in the room. The host's own files are never written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostShare {
+    /// What is shown; nothing, for a folder that begins empty.
+    pub source: Option<PathBuf>,
+    /// Where jobs see it; absolute, and apart from the project.
+    pub target: PathBuf,
+    /// The folder in `layers/` of the workspace's directory that takes what jobs write there. Without one, nobody writes.
+    pub layer: Option<String>,
+    /// Paths relative to it that no job may read. Those that do not exist are passed over.
+    pub masked: Vec<PathBuf>,
+}
+
+impl HostShare {
+    /// What jobs read.
+    pub fn read_only(source: impl Into<PathBuf>, target: impl Into<PathBuf>) -> HostShare {
+        HostShare { source: Some(source.into()), target: target.into(), layer: None, masked: Vec::new() }
+    }
+
+    /// What jobs change for themselves, in a layer of this name.
+    pub fn layered(source: Option<PathBuf>, target: impl Into<PathBuf>, layer: impl Into<String>) -> HostShare {
+        HostShare { source, target: target.into(), layer: Some(layer.into()), masked: Vec::new() }
+    }
 }
 
 /// How large a terminal is, in characters.
@@ -62,6 +96,8 @@ pub struct JobSpec {
     pub inlets: usize,
     /// How much of each stream `run` keeps; the rest is read and dropped.
     pub output_max: usize,
+    /// Where the end of its output can be seen while it runs.
+    pub tail: Option<std::sync::Arc<crate::OutputTail>>,
 }
 
 impl JobSpec {
@@ -79,6 +115,7 @@ impl JobSpec {
             terminal: None,
             inlets: 0,
             output_max: JobSpec::OUTPUT_MAX,
+            tail: None,
         }
     }
 
@@ -106,6 +143,17 @@ impl Door {
     /// Doors of one job.
     pub const MAX: usize = 16;
 }
+
+/// Where a job finds the kernel's own doors, on its own loopback: above the ports that programs get by chance, and used by nobody. The
+/// proxy to the world,
+pub const PROXY_PORT: u16 = 61_128;
+/// models,
+pub const MODELS_PORT: u16 = 61_129;
+/// the kernel's own tools for a vendor's client,
+pub const TOOLS_PORT: u16 = 61_130;
+/// and who answers that client's hooks.
+pub const HOOK_PORT: u16 = 61_131;
+pub const OWN_PORTS: [u16; 4] = [PROXY_PORT, MODELS_PORT, TOOLS_PORT, HOOK_PORT];
 
 /// What the job does.
 #[derive(Debug, Clone)]

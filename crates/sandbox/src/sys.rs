@@ -5,8 +5,9 @@
 use std::ffi::{CStr, CString};
 use std::io;
 use std::mem;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::ptr;
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use rustix::thread::{CapabilitySet, CapabilitySets};
 use tokio::io::unix::AsyncFd;
@@ -127,19 +128,46 @@ fn signal_set(signals: &[i32]) -> libc::sigset_t {
     }
 }
 
-/// Does something with every signal blocked; a thread that is made meanwhile stays so.
-pub(crate) fn deaf<T>(act: impl FnOnce() -> T) -> T {
-    // SAFETY: a sigset is plain data; sigfillset and pthread_sigmask write live locals and cannot fail with these arguments.
-    let before = unsafe {
-        let (mut all, mut before) = (mem::zeroed(), mem::zeroed());
-        libc::sigfillset(&mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
-        before
-    };
-    let done = act();
-    // SAFETY: `before` was filled by the call above.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, ptr::null_mut()) };
-    done
+/// Installs a handler that no other signal interrupts. It runs on the stack of whom it interrupts: one that is set aside for handlers and too
+/// small for them has Linux end the process.
+fn handle(signal: libc::c_int, handler: libc::sighandler_t, flags: libc::c_int) -> io::Result<()> {
+    // SAFETY: sigaction is plain data, for which zero is valid; the callers' handlers have the signature that `flags` ask for.
+    unsafe {
+        let mut action: libc::sigaction = mem::zeroed();
+        action.sa_sigaction = handler;
+        action.sa_flags = flags | libc::SA_RESTART;
+        libc::sigfillset(&mut action.sa_mask);
+        check(libc::sigaction(signal, &action, ptr::null_mut()).into()).map(drop)
+    }
+}
+
+/// Ends this process as soon as the other end of the socket is closed or says anything, whatever it does at that moment.
+///
+/// By a signal, not by a thread: Linux shields a first process from the signals of its own namespace, but takes one that the first thread
+/// has blocked, as it has during a spawn, to any other thread that has not, and ends both.
+pub(crate) fn end_with(socket: OwnedFd) -> io::Result<()> {
+    static LIFELINE: AtomicI32 = AtomicI32::new(-1);
+    extern "C" fn look(_: libc::c_int) {
+        let mut polled = libc::pollfd { fd: LIFELINE.load(Ordering::Relaxed), events: libc::POLLIN, revents: 0 };
+        // SAFETY: poll and _exit are safe in a handler, `polled` is a live local, and errno is put back.
+        unsafe {
+            let errno = *libc::__errno_location();
+            if libc::poll(&mut polled, 1, 0) > 0 {
+                libc::_exit(1);
+            }
+            *libc::__errno_location() = errno;
+        }
+    }
+    let socket = socket.into_raw_fd();
+    LIFELINE.store(socket, Ordering::Relaxed);
+    handle(libc::SIGIO, look as *const () as libc::sighandler_t, 0)?;
+    // SAFETY: both calls take integers; the descriptor is never closed.
+    check(unsafe { libc::fcntl(socket, libc::F_SETOWN, libc::getpid()) }.into())?;
+    // SAFETY: as above.
+    check(unsafe { libc::fcntl(socket, libc::F_SETFL, libc::O_ASYNC) }.into())?;
+    // Who closed it before that sent no signal.
+    look(libc::SIGIO);
+    Ok(())
 }
 
 /// Makes pid 1 of a job stop and go on with all it started when it is told so from outside its namespace.
@@ -155,13 +183,7 @@ pub(crate) fn obey_pauses() -> io::Result<()> {
         }
     }
     for signal in [PAUSE.as_raw(), RESUME.as_raw()] {
-        // SAFETY: sigaction is plain data, for which zero is valid; the handler has the signature that SA_SIGINFO asks for.
-        unsafe {
-            let mut action: libc::sigaction = mem::zeroed();
-            action.sa_sigaction = heed as *const () as libc::sighandler_t;
-            action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
-            check(libc::sigaction(signal, &action, ptr::null_mut()).into())?;
-        }
+        handle(signal, heed as *const () as libc::sighandler_t, libc::SA_SIGINFO)?;
     }
     let set = signal_set(&[PAUSE.as_raw(), RESUME.as_raw()]);
     // SAFETY: `set` is initialised and outlives the call; the old mask is not asked for.
@@ -192,6 +214,27 @@ pub(crate) fn reap(pid: i32, block: bool) -> io::Result<Option<(i32, i32, Usage)
         }
     };
     Ok((got != 0).then(|| (got as i32, status, usage(&rusage))))
+}
+
+/// Whether two threads of whatever processes have one table of open files. `false` also where that cannot be told.
+pub(crate) fn share_files(one: i32, other: i32) -> bool {
+    const FILES: libc::c_int = 2;
+    // SAFETY: kcmp takes integers.
+    unsafe { libc::syscall(libc::SYS_kcmp, one, other, FILES, 0, 0) == 0 }
+}
+
+/// A copy of a descriptor of another process or thread, over which this one has the right to trace.
+pub(crate) fn copied_descriptor(of: i32, descriptor: RawFd) -> io::Result<OwnedFd> {
+    const THREAD: libc::c_int = libc::O_EXCL;
+    // SAFETY: takes integers. Older kernels know only the first thread of a process.
+    let open = |flags: libc::c_int| check(unsafe { libc::syscall(libc::SYS_pidfd_open, of, flags) });
+    let pidfd = open(THREAD).or_else(|_| open(0))?;
+    // SAFETY: the descriptor is new and nobody else owns it.
+    let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd as RawFd) };
+    // SAFETY: takes integers.
+    let copy = check(unsafe { libc::syscall(libc::SYS_pidfd_getfd, pidfd.as_raw_fd(), descriptor, 0) })?;
+    // SAFETY: as above.
+    Ok(unsafe { OwnedFd::from_raw_fd(copy as RawFd) })
 }
 
 /// What this process's collected children used.

@@ -20,18 +20,20 @@ use tokio::net::unix::pipe;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use self::holder::{Holder, KillOnDrop};
+use self::holder::{HeldRoom, KillOnDrop};
 pub(crate) use self::holder::{Keeper, Underway};
 use self::job::Cut;
-pub use self::job::{Ended, Job};
+pub use self::job::{Job, JobEnd};
 use self::order::order;
 use crate::cgroup::{Cgroups, Group};
-use crate::disk::{Bounds, Meter};
+use crate::disk::{Bounds, DiskMeter};
 use crate::door;
+use crate::dying::Dying;
+use crate::epoll::EpollGauge;
 use crate::fault::SandboxError;
 use crate::figures::{JobFigures, Running};
 use crate::inlet::Inlets;
-use crate::link::{Link, Opened};
+use crate::link::{Link, LinkOpening};
 use crate::order::{Bytes, MaskOrder, OpenOrder, Uncovered};
 use crate::output;
 use crate::spec::{Act, Enforcement, JobSpec, Outcome, Stdio};
@@ -47,15 +49,13 @@ pub struct Workspace {
     masked: tokio::sync::Mutex<BTreeSet<PathBuf>>,
     project: PathBuf,
     work: PathBuf,
-    meter: Arc<Meter>,
+    meter: Arc<DiskMeter>,
     /// Those that run or are about to be forgotten.
     jobs: Mutex<Vec<Weak<Running>>>,
     paused: watch::Sender<bool>,
     dying: Dying,
+    epolls: Arc<EpollGauge>,
 }
-
-/// Jobs that were killed and may still be on their way out.
-pub(crate) type Dying = Arc<Mutex<Vec<Arc<OwnedFd>>>>;
 
 /// Where a workspace lies, and what of it is masked.
 pub(crate) struct Places {
@@ -79,9 +79,9 @@ impl Places {
 /// Where its jobs come from.
 #[derive(Debug)]
 enum Room {
-    Held(Holder),
+    Held(HeldRoom),
     /// An engine makes a container for each.
-    Contained(crate::oci::Room),
+    Contained(Box<crate::oci::ContainerRoom>),
 }
 
 impl Workspace {
@@ -91,24 +91,26 @@ impl Workspace {
         pidfd: OwnedFd,
         pid: i32,
         places: Places,
-        cgroups: Arc<Cgroups>,
+        (cgroups, epolls): (Arc<Cgroups>, Arc<EpollGauge>),
     ) -> Result<Workspace, SandboxError> {
         let holder = KillOnDrop(Some(pidfd));
-        let Opened { link, root, bare, uncovered } = Link::open(socket).await?;
+        let dying = Dying::default();
+        let LinkOpening { link, root, bare, uncovered } = Link::open(socket, dying.clone()).await?;
         let pidfd = holder.keep().ok_or(SandboxError::Gone { who: "holder" })?;
-        let room = Room::Held(Holder { link, pid, pidfd, cgroups });
-        Ok(Workspace::new(room, root, bare, places.without(&uncovered)))
+        let room = Room::Held(HeldRoom { link, pid, pidfd, cgroups });
+        Ok(Workspace::new(room, root, bare, places.without(&uncovered), dying, epolls))
     }
 
-    pub(crate) fn contained(room: crate::oci::Room, root: OwnedFd, bare: OwnedFd, places: Places) -> Workspace {
-        Workspace::new(Room::Contained(room), root, bare, places)
+    pub(crate) fn contained(room: crate::oci::ContainerRoom, root: OwnedFd, bare: OwnedFd, places: Places) -> Workspace {
+        let (dying, epolls) = (room.dying().clone(), room.epolls());
+        Workspace::new(Room::Contained(Box::new(room)), root, bare, places, dying, epolls)
     }
 
-    fn new(room: Room, root: OwnedFd, bare: OwnedFd, places: Places) -> Workspace {
+    fn new(room: Room, root: OwnedFd, bare: OwnedFd, places: Places, dying: Dying, epolls: Arc<EpollGauge>) -> Workspace {
         let Places { project, work, masked } = places;
-        let meter = Arc::new(Meter::new(work.join("upper")));
+        let meter = Arc::new(DiskMeter::new(&work));
         let (jobs, paused) = (Mutex::default(), watch::Sender::new(false));
-        Workspace { room, root, bare, masked: tokio::sync::Mutex::new(masked), project, work, meter, jobs, paused, dying: Dying::default() }
+        Workspace { room, root, bare, masked: tokio::sync::Mutex::new(masked), project, work, meter, jobs, paused, dying, epolls }
     }
 
     /// Covers exactly these paths, relative to the project and none of them beneath another, for every job that starts from now on; what
@@ -117,8 +119,8 @@ impl Workspace {
     pub async fn remask(&self, paths: &BTreeSet<PathBuf>) -> Result<Vec<PathBuf>, SandboxError> {
         let mut masked = self.masked.lock().await;
         let bytes = |path: &PathBuf| Bytes::from(path.clone());
-        let change =
-            MaskOrder { lift: masked.difference(paths).map(bytes).collect(), cover: paths.difference(&masked).map(bytes).collect() };
+        let (lift, cover) = (masked.difference(paths).map(bytes).collect(), paths.difference(&masked).map(bytes).collect());
+        let change = MaskOrder { lift, cover, refresh: false };
         if change == MaskOrder::default() {
             return Ok(Vec::new());
         }
@@ -128,6 +130,19 @@ impl Workspace {
         };
         *masked = paths.iter().filter(|path| !uncovered.has(path)).cloned().collect();
         Ok(uncovered.absent.iter().map(|path| path.path().to_owned()).collect())
+    }
+
+    /// Has jobs that run see the project as it is now: an overlay remembers what a name led to, and that there was none. A path that jobs
+    /// changed stays as they left it. False where the room is a container's, whose overlay is not ours.
+    pub async fn refresh(&self) -> Result<bool, SandboxError> {
+        let _alone = self.masked.lock().await;
+        match &self.room {
+            Room::Held(holder) => {
+                holder.link.remask(MaskOrder { refresh: true, ..MaskOrder::default() }).await?;
+                Ok(true)
+            }
+            Room::Contained(_) => Ok(false),
+        }
     }
 
     /// The merged project as a directory descriptor: a read through it sees what jobs wrote. Valid while the workspace is open.
@@ -157,6 +172,14 @@ impl Workspace {
         &self.project
     }
 
+    /// The same workspace after its directory was renamed. Its mounts hang on the files and not on their names. A container's do not.
+    #[must_use]
+    pub fn at(mut self, work: PathBuf) -> Workspace {
+        self.meter.follow(&work);
+        self.work = work;
+        self
+    }
+
     /// What jobs have changed so far.
     pub async fn changes(&self) -> Result<crate::Changes, SandboxError> {
         let (project, work) = (self.project.clone(), self.work.clone());
@@ -177,7 +200,7 @@ impl Workspace {
         attend: impl FnOnce(Vec<TcpListener>),
     ) -> Result<Outcome, SandboxError> {
         let began = Instant::now();
-        let output_max = spec.output_max;
+        let (output_max, tail) = (spec.output_max, spec.tail.clone());
         let pipe = || rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC);
         let io = |error: rustix::io::Errno| SandboxError::io("making a pipe")(error.into());
         let (out_read, out_write) = pipe().map_err(io)?;
@@ -192,8 +215,12 @@ impl Workspace {
         let mut job = self.spawn(spec, input, Stdio::Fd(out_write), Stdio::Fd(err_write)).await?;
         attend(job.doors());
         let streams = SandboxError::io("reading a job's output");
-        let (ended, stdout, stderr, fed) =
-            tokio::join!(job.wait(), output::collect(out_read, output_max), output::collect(err_read, output_max), output::feed(feed),);
+        let (ended, stdout, stderr, fed) = tokio::join!(
+            job.wait(),
+            output::collect(out_read, output_max, tail.clone()),
+            output::collect(err_read, output_max, tail),
+            output::feed(feed),
+        );
         // Why a job did not start says more than what that did to its streams.
         let ended = ended?;
         let ((stdout, out_cut), (stderr, err_cut)) = match (stdout, stderr, fed) {
@@ -233,19 +260,17 @@ impl Workspace {
             files.push(open_stream(stream).map_err(SandboxError::io("opening a stream"))?);
         }
         files.push(report_write);
-        let Underway { pid, pidfd, mut openings, unreported, keeper } = match &self.room {
+        let Underway { pid, job, mut openings, unreported, keeper } = match &self.room {
             Room::Held(holder) => holder.start(order, files).await?,
             Room::Contained(room) => room.start(order, files).await?,
         };
-        let pidfd = Arc::new(pidfd);
-        let unopened = KillOnDrop(Some(Arc::clone(&pidfd)));
+        let pidfd = job.pidfd().ok_or(SandboxError::Gone { who: "job" })?;
         if openings.len() != spec.doors.len() + spec.inlets + usize::from(spec.terminal.is_some()) {
             return Err(SandboxError::Gone { who: "holder" });
         }
         let terminal = spec.terminal.and_then(|_| openings.pop());
         let inlets = Inlets::new(openings.split_off(spec.doors.len()));
         let doors = door::listeners(openings)?;
-        unopened.keep();
         let command = match &spec.act {
             Act::Exec { argv } => argv.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
             _ => Vec::new(),
@@ -254,7 +279,7 @@ impl Workspace {
             Keeper::Holder { group, .. } => group.clone(),
             Keeper::Engine(_) => None,
         };
-        let running = Arc::new(Running { pid, pidfd, command, began: Instant::now(), group });
+        let running = Arc::new(Running { pid, pidfd, command, began: Instant::now(), group, held: false.into() });
         if matches!(spec.act, Act::Exec { .. }) {
             self.remember(&running);
             // Paused while it started: it was not on the list yet.
@@ -277,7 +302,9 @@ impl Workspace {
             (None, Some(_)) => Enforcement::Rlimit,
             (None, None) => Enforcement::None,
         };
-        let dying = Arc::clone(&self.dying);
+        let dying = self.dying.clone();
+        // Only here: whoever gives up before has no job that would end it.
+        job.claim();
         Ok(Job {
             doors,
             inlets,
@@ -329,6 +356,11 @@ impl Workspace {
                 Cut::Memory
             }));
         }
+        let (epolls, job) = (Arc::clone(&self.epolls), running.pid);
+        watch(Box::pin(async move {
+            epolls.emptied_by(job).await;
+            Cut::Memory
+        }));
         if let Some(before) = before {
             let (meter, job) = (Arc::clone(&self.meter), running.pid);
             watch(Box::pin(async move { Cut::Disk(meter.overfull(bounds, before, job).await) }));
@@ -364,19 +396,17 @@ impl Workspace {
         let jobs: Vec<Arc<Running>> = self.jobs.lock().iter().filter_map(Weak::upgrade).collect();
         for job in jobs {
             job.kill();
-            self.dying.lock().push(Arc::clone(&job.pidfd));
+            self.dying.note(Arc::clone(&job.pidfd));
         }
         self.buried().await
     }
 
-    /// Waits until nothing lives any more of the jobs whose values were dropped before their end.
+    /// Waits until nothing lives any more of the jobs whose values were dropped before their end, nor of those whose start was given up.
     pub async fn buried(&self) -> Result<(), SandboxError> {
-        let dying = std::mem::take(&mut *self.dying.lock());
-        for pidfd in dying {
-            let watched = pidfd.try_clone().and_then(sys::watch).map_err(SandboxError::io("watching a job"))?;
-            watched.readable().await.map(drop).map_err(SandboxError::io("watching a job"))?;
+        match &self.room {
+            Room::Held(holder) => holder.link.buried().await,
+            Room::Contained(room) => room.buried().await,
         }
-        Ok(())
     }
 
     /// Stops everything that runs in the room; what is to start waits. Time does not count against limits meanwhile.

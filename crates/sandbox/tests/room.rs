@@ -15,6 +15,7 @@ mod room {
     pub mod oci;
     pub mod pause;
     pub mod run;
+    pub mod share;
 }
 
 use room::host::Test;
@@ -31,6 +32,7 @@ fn main() {
         room::leave::TESTS,
         room::lookups::TESTS,
         room::pause::TESTS,
+        room::share::TESTS,
         room::oci::EVERYBODY,
     ];
     let contained = room::oci::contract(&[
@@ -41,7 +43,9 @@ fn main() {
         room::doors::TESTS,
         room::files::TESTS,
         room::disk::TESTS,
+        room::lookups::TESTS,
         room::pause::TESTS,
+        room::share::TESTS,
     ]);
-    room::host::main(&suites.concat(), &[room::run::OWN, room::leave::OWN].concat(), &contained);
+    room::host::main(&suites.concat(), &[room::run::OWN, room::leave::OWN, room::lookups::OWN].concat(), &contained);
 }

@@ -26,6 +26,14 @@ pub(crate) async fn call(kernel: &Kernel, params: CallRunParams, principal: &Pri
 
 pub(crate) async fn answer(kernel: &Kernel, params: ReviewAnswerParams, by: &str) -> Result<ReviewView, RpcError> {
     let review = kernel.ledger.review(params.review).map_err(rpc_error)?;
+    if params.answer == Answer::Changes {
+        let is_plain = params.reach.is_none() && params.what.is_none() && params.terms.is_none() && params.alternative.is_none();
+        if !is_plain {
+            return Err(RpcError::new(ErrorCode::BadInput, "a wish for changes has a reason and nothing else"));
+        }
+        kernel.request_changes(params.review, params.reason, params.newer_base, by).await.map_err(rpc_error)?;
+        return view::review(kernel, params.review, false).await;
+    }
     let reply = reply(kernel, &review, &params)?;
     kernel.answer_shown(params.review, reply, by, params.reason, params.seen.as_deref()).await.map_err(rpc_error)?;
     view::review(kernel, params.review, false).await
@@ -34,7 +42,11 @@ pub(crate) async fn answer(kernel: &Kernel, params: ReviewAnswerParams, by: &str
 fn reply(kernel: &Kernel, review: &Review, params: &ReviewAnswerParams) -> Result<Reply, RpcError> {
     let wrong = |what: &str| Err(RpcError::new(ErrorCode::BadInput, what.to_owned()));
     let scope = params.reach.map(|reach| kernel.ledger.look(|world| scope(world, review, reach))).transpose()?;
+    if params.newer_base {
+        return wrong("a newer base goes with a wish for changes");
+    }
     match (params.answer, scope) {
+        (Answer::Changes, _) => wrong("a wish for changes is no answer to a call"),
         (Answer::Allow, _) if params.alternative.is_some() => wrong("an alternative goes with a no"),
         (Answer::Deny, _) if params.terms.is_some() => wrong("terms go with a yes"),
         (_, None) if params.what.is_some() => wrong("`what` goes with `reach`: say for whom the answer holds"),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{Notify, Semaphore, mpsc};
+use tokio::sync::{Notify, Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 use wire::table::{self, Effect, HangUp, MethodCall, MethodId};
 use wire::{ErrorCode, Message, RpcError, RpcRequest, RpcResponse, frame};
@@ -23,16 +23,17 @@ const NOTES_MAX: usize = 64;
 /// Connections at once. A command has one; more than this is a loop.
 const CONNECTIONS_MAX: usize = 512;
 
-/// Accepts until the process ends. A failing accept (no descriptors left, say) is waited out.
-pub(crate) async fn accept(listener: UnixListener, kernel: Arc<Kernel>, stop: Arc<Notify>) {
+/// Accepts until the process ends. A failing accept (no descriptors left, say) is waited out. Once `closing` is true, connections read no more
+/// and end with their last answer.
+pub(crate) async fn accept(listener: UnixListener, kernel: Arc<Kernel>, stop: Arc<Notify>, closing: watch::Receiver<bool>) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let Ok(place) = places.clone().acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, _)) => {
-                let (kernel, stop) = (kernel.clone(), stop.clone());
+                let (kernel, stop, closing) = (kernel.clone(), stop.clone(), closing.clone());
                 tokio::spawn(async move {
-                    serve(stream, kernel, stop).await;
+                    serve(stream, kernel, stop, closing).await;
                     drop(place);
                 });
             }
@@ -44,11 +45,15 @@ pub(crate) async fn accept(listener: UnixListener, kernel: Arc<Kernel>, stop: Ar
     }
 }
 
-async fn serve(stream: UnixStream, kernel: Arc<Kernel>, stop: Arc<Notify>) {
+async fn serve(stream: UnixStream, kernel: Arc<Kernel>, stop: Arc<Notify>, closing: watch::Receiver<bool>) {
     let principal = peer::operator(&stream);
+    // Whoever comes finds the operator's files as they are now.
+    if principal.is_ok() {
+        kernel.refresh_settings().await;
+    }
     let (reader, writer) = stream.into_split();
     match principal {
-        Ok(principal) => read_requests(reader, writer, kernel, stop, Arc::new(principal)).await,
+        Ok(principal) => read_requests(reader, writer, kernel, stop, closing, Arc::new(principal)).await,
         Err(refusal) => turn_away(reader, writer, refusal).await,
     }
 }
@@ -72,6 +77,7 @@ async fn read_requests(
     writer: OwnedWriteHalf,
     kernel: Arc<Kernel>,
     stop: Arc<Notify>,
+    closing: watch::Receiver<bool>,
     principal: Arc<wire::Principal>,
 ) {
     let (out, queue) = mpsc::channel(OPEN_MAX);
@@ -81,8 +87,13 @@ async fn read_requests(
     let writing = tokio::spawn(write_all(writer, queue));
     let mut dropped_on_hang_up = JoinSet::new();
     let open = Arc::new(Semaphore::new(OPEN_MAX));
+    let mut closing = Some(closing);
     loop {
-        let text = match frame::read(&mut reader).await {
+        let read = tokio::select! {
+            read = frame::read(&mut reader) => read,
+            () = closed(closing.as_mut()) => break,
+        };
+        let text = match read {
             Ok(Some(text)) => text,
             Ok(None) => break,
             Err(error) => {
@@ -113,6 +124,10 @@ async fn read_requests(
         };
         let Ok(place) = open.clone().acquire_owned().await else { break };
         let method = MethodId::from_name(&request.method);
+        if method.is_some_and(|method| method.row().effect == Effect::EndsKernel) {
+            // Whoever stops the kernel waits for its very end, which is the end of the stream.
+            closing = None;
+        }
         let (caller, out, stop) = (caller.clone(), out.clone(), stop.clone());
         let work = async move {
             answer(caller, method, request, out, &stop).await;
@@ -128,6 +143,15 @@ async fn read_requests(
     drop((out, notes));
     // Ends when the last answer is written or the peer is gone.
     drop(writing.await);
+}
+
+/// Comes back when connections are to end; never where that is not waited for.
+async fn closed(closing: Option<&mut watch::Receiver<bool>>) {
+    match closing {
+        // Without a sender the kernel is gone already.
+        Some(closing) => drop(closing.wait_for(|closing| *closing).await),
+        None => std::future::pending().await,
+    }
 }
 
 /// Answers one request: the table says whether the caller may, then the method's handler does the work.

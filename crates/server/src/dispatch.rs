@@ -2,10 +2,15 @@
 
 use crate::responder::Responder;
 use crate::rpc_error::rpc_error;
-use crate::{answers, gateway_open, policy_view, records, sandbox_run, spending, task, task_try, view, zone};
+use crate::{
+    answers, artifact, gateway_open, policy_view, queue, records, sandbox_run, spending, talk, task, task_try, transcripts, view, watch,
+    zone,
+};
 use kernel::{Kernel, Stop};
+use std::path::Path;
 use std::sync::Arc;
 use tokio::sync::mpsc;
+use wire::method::brain::{BrainListParams, BrainListResult};
 use wire::method::{Nothing, process, task as tasks};
 use wire::table::{self, MethodCall};
 use wire::{Notification, Principal, RpcError};
@@ -25,24 +30,31 @@ pub(crate) async fn dispatch(call: MethodCall, caller: &Caller, to: Responder) {
     let by = &principal.to_string();
     match call {
         MethodCall::KernelStatus(Nothing {}) => to.answer::<table::KernelStatus>(Ok(view::status(kernel))).await,
+        MethodCall::KernelNotices(Nothing {}) => to.answer::<table::KernelNotices>(Ok(records::notices(kernel))).await,
         // The kernel goes down after this answer: the table says so, and the connection acts on it.
         MethodCall::KernelStop(Nothing {}) => to.answer::<table::KernelStop>(Ok(Nothing {})).await,
         MethodCall::KernelDoctor(Nothing {}) => to.answer::<table::KernelDoctor>(view::doctor(kernel).await).await,
         MethodCall::ZoneInit(params) => to.answer::<table::ZoneInit>(zone::init(kernel, params).await).await,
         MethodCall::ZoneTrust(params) => to.answer::<table::ZoneTrust>(zone::trust(kernel, params).await).await,
-        MethodCall::ZoneStatus(params) => to.answer::<table::ZoneStatus>(view::zones(kernel, params.path.as_deref()).await).await,
-        MethodCall::ProcList(Nothing {}) => {
-            to.answer::<table::ProcList>(Ok(process::ProcListResult { processes: view::processes(kernel) })).await;
-        }
+        MethodCall::ZoneStatus(params) => to.answer::<table::ZoneStatus>(zone::status(kernel, params).await).await,
+        MethodCall::ZoneResolve(params) => to.answer::<table::ZoneResolve>(zone::resolve(kernel, params).await).await,
+        MethodCall::ZoneClose(params) => to.answer::<table::ZoneClose>(zone::close(kernel, params, by).await).await,
+        MethodCall::ProcList(Nothing {}) => to.answer::<table::ProcList>(Ok(processes(kernel))).await,
         MethodCall::ProcCancel(params) => to.answer::<table::ProcCancel>(done(kernel.cancel_process(params.pid, by).await)).await,
+        MethodCall::ProcWatch(params) => watch::run(caller, params, to).await,
+        MethodCall::QueueList(params) => to.answer::<table::QueueList>(queue::list(kernel, &params).await).await,
+        MethodCall::QueuePause(params) => to.answer::<table::QueuePause>(queue::pause(kernel, &params, true, by).await).await,
+        MethodCall::QueueResume(params) => to.answer::<table::QueueResume>(queue::pause(kernel, &params, false, by).await).await,
+        MethodCall::QueueRemove(params) => to.answer::<table::QueueRemove>(queue::remove(kernel, &params, by).await).await,
         MethodCall::TaskAdd(params) => to.answer::<table::TaskAdd>(task::add(kernel, params).await).await,
-        MethodCall::TaskList(params) => {
-            let listed = view::tasks(kernel, params.path.as_deref()).await.map(|tasks| tasks::TaskListResult { tasks });
-            to.answer::<table::TaskList>(listed).await;
-        }
-        MethodCall::TaskShow(params) => to.answer::<table::TaskShow>(view::task(kernel, params.task)).await,
+        MethodCall::TaskList(params) => to.answer::<table::TaskList>(list_tasks(kernel, &params).await).await,
+        MethodCall::SkillList(params) => to.answer::<table::SkillList>(artifact::skills(kernel, &params.path).await).await,
+        MethodCall::TaskShow(params) => to.answer::<table::TaskShow>(artifact::whole_task(kernel, params.task)).await,
         MethodCall::TaskAwait(params) => to.answer::<table::TaskAwait>(task::wait(kernel, params).await).await,
         MethodCall::TaskCancel(params) => to.answer::<table::TaskCancel>(task::cancel(kernel, params.task, by).await).await,
+        MethodCall::TaskRetry(params) => to.answer::<table::TaskRetry>(task::retry(kernel, params, by).await).await,
+        MethodCall::TaskSay(params) => to.answer::<table::TaskSay>(task::say(kernel, params, by).await).await,
+        MethodCall::TaskDrop(params) => to.answer::<table::TaskDrop>(task::drop_work(kernel, params.task, by).await).await,
         MethodCall::TaskDiff(params) => to.answer::<table::TaskDiff>(task::diff(kernel, params.task).await).await,
         MethodCall::TaskFile(params) => to.answer::<table::TaskFile>(task::file(kernel, &params).await).await,
         MethodCall::TaskPatch(params) => to.answer::<table::TaskPatch>(task::patch(kernel, &params).await).await,
@@ -53,8 +65,13 @@ pub(crate) async fn dispatch(call: MethodCall, caller: &Caller, to: Responder) {
             to.answer::<table::TaskTry>(tried).await;
         }
         MethodCall::TaskReject(params) => to.answer::<table::TaskReject>(task::reject(kernel, params, by).await).await,
+        MethodCall::TalkOpen(params) => talk::open(caller, params, to, by).await,
+        MethodCall::TalkWatch(params) => talk::watch(caller, params, to).await,
+        MethodCall::TranscriptList(params) => to.answer::<table::TranscriptList>(transcripts::list(kernel, &params).await).await,
+        MethodCall::TranscriptRead(params) => to.answer::<table::TranscriptRead>(transcripts::read(kernel, params).await).await,
         MethodCall::MergeList(Nothing {}) => to.answer::<table::MergeList>(view::merges(kernel)).await,
         MethodCall::MergeUndo(params) => to.answer::<table::MergeUndo>(task::undo(kernel, &params, by).await).await,
+        MethodCall::WorkList(params) => to.answer::<table::WorkList>(Ok(view::work(kernel, params.task))).await,
         MethodCall::ToolList(Nothing {}) => to.answer::<table::ToolList>(Ok(view::tools(kernel))).await,
         MethodCall::CallRun(params) => to.answer::<table::CallRun>(answers::call(kernel, params, principal).await).await,
         MethodCall::CallCancel(params) => to.answer::<table::CallCancel>(done(kernel.cancel_call(params.call, by).await)).await,
@@ -69,19 +86,19 @@ pub(crate) async fn dispatch(call: MethodCall, caller: &Caller, to: Responder) {
         MethodCall::PolicyCheck(params) => to.answer::<table::PolicyCheck>(policy_view::check(kernel, params).await).await,
         MethodCall::PolicyExplain(params) => to.answer::<table::PolicyExplain>(policy_view::explain(kernel, params).await).await,
         MethodCall::PolicyTrial(params) => to.answer::<table::PolicyTrial>(policy_view::trial(kernel, &params).await).await,
-        MethodCall::PolicyLog(params) => to.answer::<table::PolicyLog>(policy_view::log(kernel, &params.path).await).await,
+        MethodCall::PolicyLog(params) => to.answer::<table::PolicyLog>(policy_view::log(kernel, &params).await).await,
+        MethodCall::PolicyHome(params) => to.answer::<table::PolicyHome>(policy_view::home(kernel, params).await).await,
         MethodCall::PolicySuggest(params) => to.answer::<table::PolicySuggest>(policy_view::suggest(kernel, &params.path).await).await,
         MethodCall::GatewayOpen(params) => gateway_open::run(kernel, params, to).await,
         MethodCall::CassetteList(params) => to.answer::<table::CassetteList>(view::cassettes(kernel, params.name.as_deref())).await,
+        MethodCall::ModelTry(params) => to.answer::<table::ModelTry>(spending::try_model(kernel, params.model.as_deref()).await).await,
+        MethodCall::BrainList(params) => to.answer::<table::BrainList>(brains(kernel, &params).await).await,
         MethodCall::ModelUsage(params) => to.answer::<table::ModelUsage>(Ok(spending::usage(kernel, params.by))).await,
         MethodCall::BudgetList(Nothing {}) => to.answer::<table::BudgetList>(Ok(spending::budgets(kernel))).await,
         MethodCall::BudgetSet(params) => {
             to.answer::<table::BudgetSet>(done(kernel.ledger.set_budget(params.pid, params.budget, by).await)).await;
         }
-        MethodCall::BudgetGrant(params) => {
-            let granted = kernel.ledger.grant_budget(params.pid, params.tokens, params.micros, by).await;
-            to.answer::<table::BudgetGrant>(done(granted)).await;
-        }
+        MethodCall::BudgetGrant(params) => to.answer::<table::BudgetGrant>(spending::grant(kernel, params, by).await).await,
         MethodCall::BudgetReconcile(params) => {
             let reconciled = kernel.ledger.reconcile(params.pid, params.tokens, params.micros, by).await;
             to.answer::<table::BudgetReconcile>(done(reconciled)).await;
@@ -105,6 +122,19 @@ pub(crate) async fn dispatch(call: MethodCall, caller: &Caller, to: Responder) {
         MethodCall::JournalForget(params) => to.answer::<table::JournalForget>(records::forget(kernel, params, by).await).await,
         MethodCall::JournalFollow(filter) => records::follow(kernel, filter, to).await,
     }
+}
+
+fn processes(kernel: &Kernel) -> process::ProcListResult {
+    process::ProcListResult { processes: view::processes(kernel) }
+}
+
+async fn list_tasks(kernel: &Kernel, params: &tasks::TaskListParams) -> Result<tasks::TaskListResult, RpcError> {
+    Ok(tasks::TaskListResult { tasks: view::tasks(kernel, params.path.as_deref()).await? })
+}
+
+async fn brains(kernel: &Kernel, params: &BrainListParams) -> Result<BrainListResult, RpcError> {
+    let brains = kernel.brains.reports(params.path.as_deref().map(Path::new), params.brain.as_deref()).await.map_err(rpc_error)?;
+    Ok(BrainListResult { brains })
 }
 
 /// The answer of a method that has nothing to say.

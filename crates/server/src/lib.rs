@@ -5,25 +5,33 @@
 #![forbid(unsafe_code)]
 
 mod answers;
+mod artifact;
+mod brain_output;
 mod connection;
 mod dispatch;
+mod doctor;
 mod gateway_open;
 mod peer;
 mod policy_view;
+mod queue;
 mod records;
 mod responder;
 mod rpc_error;
 mod run;
 mod sandbox_run;
 mod spending;
+mod talk;
 mod task;
 mod task_try;
+mod transcripts;
 mod view;
+mod watch;
 mod zone;
 
+pub use journal::OWN_KEY;
 pub use kernel::BrainSpec;
 pub use kernel::{is_unseen, readable, unified};
-pub use run::run;
+pub use run::{run, run_until_eof};
 
 /// The typed API of extension rules, for `skep policy types`.
 pub fn extension_types() -> &'static str {

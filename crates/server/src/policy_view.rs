@@ -1,13 +1,14 @@
 //! The policy for people: check, explain, trial, log, suggest.
 
 use crate::rpc_error::rpc_error;
-use kernel::{CallRange, Kernel};
+use kernel::{CallRange, HomeProposal, Kernel, Stop};
 use policy::{Action, Layer, Warning};
 use std::path::Path;
 use wire::RpcError;
 use wire::method::policy::{
-    PolicyCheckParams, PolicyCheckResult, PolicyExplainParams, PolicyExplainResult, PolicyLogResult, PolicyOutcome, PolicyProblem,
-    PolicySuggestResult, PolicyTrialParams, PolicyTrialResult, PolicyVersion, RuleEffect, RuleLayer, RuleStatement, TrialChange,
+    PolicyChangeView, PolicyCheckParams, PolicyCheckResult, PolicyExplainParams, PolicyExplainResult, PolicyHomeParams, PolicyHomeResult,
+    PolicyLogParams, PolicyLogResult, PolicyOutcome, PolicyProblem, PolicySuggestResult, PolicyTrialParams, PolicyTrialResult,
+    PolicyVersion, RuleEffect, RuleLayer, RuleStatement, TrialChange,
 };
 
 pub(crate) async fn check(kernel: &Kernel, params: PolicyCheckParams) -> Result<PolicyCheckResult, RpcError> {
@@ -34,8 +35,40 @@ pub(crate) async fn check(kernel: &Kernel, params: PolicyCheckParams) -> Result<
         let (line, column, what) = (line.into(), column.into(), flaw.what);
         problems.push(PolicyProblem { error: true, file, line, column, what, hint: None, remedy: None });
     }
+    // What holds in every project is looked at with each of them.
+    problems.extend(home_problems(&kernel.gate.policies.home_proposal().map_err(rpc_error)?));
     let ok = problems.iter().all(|problem| !problem.error);
     Ok(PolicyCheckResult { rules: checked.rules as u64, extensions: checked.extensions as u64, problems, ok })
+}
+
+/// What is wrong or odd with the operator's own policy file.
+fn home_problems(proposal: &HomeProposal) -> Vec<PolicyProblem> {
+    let of = |error, file, line, column, what, hint, remedy| PolicyProblem { error, file, line, column, what, hint, remedy };
+    match proposal.check() {
+        Ok(warnings) => warnings.into_iter().map(|w| of(false, w.file, w.line, w.column, w.what, w.hint, w.remedy)).collect(),
+        Err(error) => vec![of(true, error.file, error.line, error.column, error.what, error.hint, None)],
+    }
+}
+
+/// Shows the operator's own policy file, or puts it in force.
+pub(crate) async fn home(kernel: &Kernel, params: PolicyHomeParams) -> Result<PolicyHomeResult, RpcError> {
+    let before = kernel.gate.policies.home_proposal().map_err(rpc_error)?;
+    let problems = home_problems(&before);
+    let HomeProposal { file, hash, diff, version, .. } = match &params.hash {
+        None => {
+            let trial = match kernel.gate.try_home(&before.text) {
+                Ok(trial) => trial,
+                // A file with errors cannot be put in force either; the difference is shown all the same.
+                Err(Stop::Refused(_)) => policy::Trial::default(),
+                Err(stop) => return Err(rpc_error(stop)),
+            };
+            let (breaking, phrase, changed) = (trial.breaking as u64, trial.phrase(), !before.diff.is_empty());
+            let HomeProposal { file, hash, diff, version, .. } = before;
+            return Ok(PolicyHomeResult { file, hash, diff, changed, version, problems, breaking, phrase });
+        }
+        Some(hash) => kernel.gate.trust_home(hash, params.phrase.as_deref()).await.map_err(rpc_error)?,
+    };
+    Ok(PolicyHomeResult { file, hash, diff, changed: version != before.version, version, problems, breaking: 0, phrase: None })
 }
 
 pub(crate) async fn explain(kernel: &Kernel, params: PolicyExplainParams) -> Result<PolicyExplainResult, RpcError> {
@@ -54,6 +87,7 @@ pub(crate) async fn explain(kernel: &Kernel, params: PolicyExplainParams) -> Res
 fn statement(about: Option<&str>, voice: policy::Statement) -> RuleStatement {
     let layer = match voice.layer {
         Layer::Builtin => RuleLayer::Builtin,
+        Layer::Home => RuleLayer::Home,
         Layer::Token => RuleLayer::Token,
         Layer::Rule => RuleLayer::Yaml,
         Layer::Extension => RuleLayer::Extension,
@@ -84,7 +118,7 @@ fn outcome(verdict: Action) -> PolicyOutcome {
 pub(crate) async fn trial(kernel: &Kernel, params: &PolicyTrialParams) -> Result<PolicyTrialResult, RpcError> {
     let range = CallRange { last: params.last, after_seq: params.after_seq, before_seq: params.before_seq };
     let trial = kernel.gate.try_policy(Path::new(&params.path), params.text.as_deref(), &range).await.map_err(rpc_error)?;
-    let phrase = trial.phrase();
+    let (phrase, rules) = (trial.phrase(), trial.rules.iter().map(rule_change).collect());
     let changes = trial.changes.into_iter().map(|change| TrialChange {
         seq: change.name.parse().unwrap_or(0),
         about: change.paths.join(" "),
@@ -94,11 +128,31 @@ pub(crate) async fn trial(kernel: &Kernel, params: &PolicyTrialParams) -> Result
         why: change.reasons.join("; "),
         breaking: change.kind == policy::VerdictChangeKind::Breaking,
     });
-    Ok(PolicyTrialResult { tried: trial.cases as u64, breaking: trial.breaking as u64, phrase, changes: changes.collect() })
+    Ok(PolicyTrialResult { tried: trial.cases as u64, breaking: trial.breaking as u64, phrase, rules, changes: changes.collect() })
 }
 
-pub(crate) async fn log(kernel: &Kernel, path: &str) -> Result<PolicyLogResult, RpcError> {
-    let versions = kernel.gate.policies.policy_log(Path::new(path)).await.map_err(rpc_error)?;
+pub(crate) fn rule_change(change: &policy::RuleChange) -> PolicyChangeView {
+    use wire::method::policy::{PolicyChangeEffect as Effect, PolicyChangeKind as Kind};
+    PolicyChangeView {
+        name: change.name.clone(),
+        kind: match change.kind {
+            policy::RuleChangeKind::Added => Kind::Added,
+            policy::RuleChangeKind::Removed => Kind::Removed,
+            policy::RuleChangeKind::Changed => Kind::Changed,
+        },
+        what: change.what.clone(),
+        effect: match change.effect {
+            policy::RuleChangeEffect::Looser => Effect::Looser,
+            policy::RuleChangeEffect::Stricter => Effect::Stricter,
+            policy::RuleChangeEffect::Same => Effect::Same,
+        },
+    }
+}
+
+pub(crate) async fn log(kernel: &Kernel, params: &PolicyLogParams) -> Result<PolicyLogResult, RpcError> {
+    let policies = &kernel.gate.policies;
+    let versions = if params.home { policies.home_policy_log() } else { policies.policy_log(Path::new(&params.path)).await };
+    let versions = versions.map_err(rpc_error)?;
     let shown = versions.into_iter().map(|past| PolicyVersion {
         version: past.version,
         seq: past.seq,

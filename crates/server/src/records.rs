@@ -9,6 +9,7 @@ use wire::method::journal::{
     DoubtView, FindingView, JournalDoubtsResult, JournalForgetParams, JournalForgetResult, JournalReadResult, JournalVerifyResult, RECORD,
     RecordFilter, RecordNote, VerificationStatus,
 };
+use wire::method::kernel::{CrashView, KernelNoticesResult, SettingsView};
 use wire::table::JournalFollow;
 use wire::{ErrorCode, RpcError};
 
@@ -19,6 +20,7 @@ const PAGE_RECORDS: u64 = 1_000;
 const FOLLOW_RECORDS: u64 = 256;
 
 pub(crate) fn read(kernel: &Kernel, wanted: &RecordFilter) -> Result<JournalReadResult, RpcError> {
+    kernel.read_up_to(wanted.after_seq.unwrap_or_default());
     let found = kernel.ledger.read(&filter(wanted)).map_err(fault_error)?;
     let mut bytes = 0;
     let lines = found.into_iter().map(|record| record.line).take_while(|line| {
@@ -29,7 +31,7 @@ pub(crate) fn read(kernel: &Kernel, wanted: &RecordFilter) -> Result<JournalRead
     Ok(JournalReadResult { records: lines.collect() })
 }
 
-fn filter(filter: &RecordFilter) -> journal::Filter {
+pub(crate) fn filter(filter: &RecordFilter) -> journal::Filter {
     journal::Filter {
         after_seq: filter.after_seq,
         before_seq: filter.before_seq,
@@ -80,7 +82,7 @@ pub(crate) async fn follow(kernel: &Kernel, mut wanted: RecordFilter, responder:
 /// Checks the whole journal, on a thread of its own.
 pub(crate) async fn verify(kernel: &Arc<Kernel>) -> Result<JournalVerifyResult, RpcError> {
     let kernel = kernel.clone();
-    let report = tokio::task::spawn_blocking(move || kernel.ledger.journal().verify()).await;
+    let report = tokio::task::spawn_blocking(move || kernel.verify_journal()).await;
     let report = report.map_err(|error| RpcError::new(ErrorCode::Internal, "verification did not end").why(error.to_string()))?;
     report.map(report_view).map_err(|error| RpcError::new(ErrorCode::Internal, "the journal cannot be read").why(error.to_string()))
 }
@@ -107,6 +109,17 @@ pub(crate) fn doubts(kernel: &Kernel) -> JournalDoubtsResult {
     };
     let doubts = kernel.ledger.look(|world| world.doubts.all().iter().map(view).collect());
     JournalDoubtsResult { doubts, verification: verification(kernel) }
+}
+
+/// What every command tells beside its own result.
+pub(crate) fn notices(kernel: &Kernel) -> KernelNoticesResult {
+    let doubts = doubts(kernel).doubts.into_iter().filter(|doubt| doubt.seen_by.is_none()).collect();
+    let crash = kernel.take_crash().map(|(crash, reviews)| CrashView { at_ms: crash.at_ms, calls: crash.calls.len() as u64, reviews });
+    let kernel::SettingsState { rejected, taken } = kernel.settings_report();
+    let (rejected, fix) = rejected.map(|fault| (fault.why, fault.fix)).unzip();
+    let policy_drifts = kernel.gate.policies.home_drifts();
+    let settings = (rejected.is_some() || taken.is_some() || policy_drifts).then_some(SettingsView { rejected, fix, policy_drifts, taken });
+    KernelNoticesResult { doubts, crash, settings }
 }
 
 pub(crate) fn verification(kernel: &Kernel) -> VerificationStatus {

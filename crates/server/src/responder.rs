@@ -21,6 +21,11 @@ impl NoteQueue {
         }
     }
 
+    /// Does the client read what it is sent?
+    pub(crate) fn has_room(&self) -> bool {
+        self.out.capacity() > 0
+    }
+
     /// The stream of notes cannot go on: an error that answers no request.
     pub(crate) async fn fail(&self, error: RpcError) {
         let _ = self.out.send(RpcResponse { id: RpcId::Null, outcome: Err(error) }.text()).await;

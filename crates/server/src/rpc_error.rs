@@ -16,11 +16,21 @@ pub(crate) fn fault_error(fault: Fault) -> RpcError {
         FaultKind::Brain => ErrorCode::BrainUnavailable,
         FaultKind::Room => ErrorCode::Unsupported,
         FaultKind::Stopping => ErrorCode::Unavailable,
+        FaultKind::Settings => ErrorCode::BadConfig,
         FaultKind::Io | FaultKind::Bug => ErrorCode::Internal,
     };
     let mut error = RpcError::new(code, fault.what).why(fault.why);
     (error.data.hint, error.data.remedy) = (fault.fix, fault.remedy);
     error
+}
+
+/// What a kernel that does not start is for whoever waits for it: a mistake in its settings, or no kernel.
+pub(crate) fn start_code(fault: &Fault) -> ErrorCode {
+    match fault.kind {
+        FaultKind::Settings => ErrorCode::BadConfig,
+        FaultKind::DiskFull => ErrorCode::DiskFull,
+        _ => ErrorCode::Unavailable,
+    }
 }
 
 pub(crate) fn unwritable(error: serde_json::Error) -> RpcError {

@@ -2,43 +2,63 @@
 
 use crate::connection;
 use journal::{Faults, Options};
-use kernel::{Fault, FaultKind, Home, Kernel, Tuning};
+use kernel::{Fault, FaultKind, Home, Kernel, Tuning, WorkHold};
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::io::AsyncReadExt;
 use tokio::net::UnixListener;
+use tokio::net::unix::pipe;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use world::{Remedy, limits};
 
 /// More than any host needs, and few enough for programs that close all they could have.
 const OPEN_FILES: u64 = 65_536;
+
+/// How long whoever waits for an answer may take to hear it when the kernel stops.
+const ANSWERED_MAX: Duration = Duration::from_millis(500);
 
 /// By then the start is over, and so is the command that caused it.
 const STARTED_AFTER: Duration = Duration::from_secs(2);
 
 /// Runs a kernel until it is told to stop. Says `ready` on stdout once it answers, or one JSON line with what, why and fix.
 pub fn run(home: &Path) -> ExitCode {
-    match serve(home) {
+    run_until(home, None)
+}
+
+/// The same; it also stops when the pipe `input` ends, which is when whoever holds its other end is gone.
+pub fn run_until_eof(home: &Path, input: BorrowedFd<'_>) -> ExitCode {
+    run_until(home, Some(input))
+}
+
+fn run_until(home: &Path, input: Option<BorrowedFd<'_>>) -> ExitCode {
+    match serve(home, input) {
         Ok(()) => ExitCode::SUCCESS,
         Err(fault) => {
             // A command that started us reads JSON; a person at a terminal reads the other stream.
+            let code = crate::rpc_error::start_code(&fault);
             if !std::io::stdout().is_terminal() {
-                announce(&serde_json::json!({"what": fault.what, "why": fault.why, "fix": fault.fix, "remedy": fault.remedy}).to_string());
+                let told = serde_json::json!({
+                    "what": fault.what, "why": fault.why, "fix": fault.fix, "remedy": fault.remedy, "code": code,
+                });
+                announce(&told.to_string());
             }
             world::log!("✗ {}\n  ↳ why  {}", fault.what, fault.why);
             if let Some(fix) = fault.advice() {
                 world::log!("  ↳ fix  {fix}");
             }
-            ExitCode::from(wire::ErrorCode::Internal.exit())
+            // Whoever runs the kernel itself has one that failed, not none that answers.
+            ExitCode::from(if code == wire::ErrorCode::BadConfig { code.exit() } else { wire::ErrorCode::Internal.exit() })
         }
     }
 }
 
-fn serve(home: &Path) -> Result<(), Fault> {
+fn serve(home: &Path, input: Option<BorrowedFd<'_>>) -> Result<(), Fault> {
     // The launcher is forked first: forking later, from a process with threads, would be unsound.
     let launcher = sandbox::Launcher::start().map_err(|error| {
         let fault = Fault::new(FaultKind::Room, "the sandbox launcher did not start", &error);
@@ -56,7 +76,9 @@ fn serve(home: &Path) -> Result<(), Fault> {
         .build()
         .map_err(|error| Fault::new(FaultKind::Io, "cannot start threads", error))?;
     let home = Home::open(home)?;
-    let served = runtime.block_on(serve_in(home, launcher));
+    let input = input.map(|input| input.try_clone_to_owned()).transpose();
+    let input = input.map_err(|error| Fault::new(FaultKind::Io, "cannot watch stdin", error))?;
+    let served = runtime.block_on(serve_in(home, launcher, input));
     // What still runs in the background has been told to stop; nobody waits for it any longer.
     runtime.shutdown_timeout(Duration::from_millis(200));
     served
@@ -75,35 +97,49 @@ fn raise_open_files() {
     }
 }
 
-async fn serve_in(home: Home, launcher: sandbox::Launcher) -> Result<(), Fault> {
+async fn serve_in(home: Home, launcher: sandbox::Launcher, input: Option<OwnedFd>) -> Result<(), Fault> {
+    let input = input.map(pipe::Receiver::from_owned_fd).transpose();
+    let input = input.map_err(|error| Fault::new(FaultKind::Io, "stdin is not a pipe", error))?;
     let path = wire::socket_path(&home.path);
     let faults = Kill::from_env()?;
     let options = Options { faults: faults.journal, ..Options::default() };
     // A variable that is not UTF-8 is not passed on.
     let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
-    let tuning = Tuning { variables: std::env::vars_os().filter_map(text).collect(), ..Tuning::default() };
+    let tuning = Tuning { variables: std::env::vars_os().filter_map(text).collect(), hold: hold()?, ..Tuning::default() };
     let kernel = Kernel::boot_tuned(home, launcher, options, faults.at, tuning).await?;
     let listener = listen(&path)?;
     let stop = Arc::new(Notify::new());
+    let (closing, is_closing) = watch::channel(false);
     announce("ready");
     let release = tokio::spawn(release_startup_code());
     let mut terminate = signal(SignalKind::terminate()).map_err(|error| Fault::new(FaultKind::Io, "cannot listen for signals", error))?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| Fault::new(FaultKind::Io, "cannot listen for signals", error))?;
     let reason = tokio::select! {
-        () = connection::accept(listener, kernel.clone(), stop.clone()) => "the listener closed",
+        () = connection::accept(listener, kernel.clone(), stop.clone(), is_closing) => "the listener closed",
         _ = terminate.recv() => "SIGTERM",
         _ = interrupt.recv() => "SIGINT",
         () = stop.notified() => "kernel.stop",
+        () = end_of(input) => "the command that it ran for is gone",
     };
     release.abort();
     // The socket is removed first, so that no new command connects to a kernel that stops.
     let removed = std::fs::remove_file(&path);
     let stopped = tokio::time::timeout(Duration::from_millis(limits::STOP_MS_MAX), kernel.stop(reason)).await;
+    // Whoever waits for an answer hears what became of it; nobody holds the end up.
+    closing.send_replace(true);
+    drop(tokio::time::timeout(ANSWERED_MAX, closing.closed()).await);
     removed.map_err(|error| Fault::new(FaultKind::Io, "the socket could not be removed", error))?;
     match stopped {
         Ok(stopped) => stopped,
         Err(_) => Err(Fault::new(FaultKind::Stopping, "the kernel did not stop in time", "something still holds the journal")),
     }
+}
+
+/// Comes back when nobody can write to the pipe any more; never without one.
+async fn end_of(input: Option<pipe::Receiver>) {
+    let Some(mut input) = input else { return std::future::pending().await };
+    let mut ignored = [0; 64];
+    while matches!(input.read(&mut ignored).await, Ok(1..)) {}
 }
 
 /// Gives back the code that only the start needed; a kernel waits for most of its life.
@@ -144,6 +180,14 @@ fn announce(line: &str) {
     }
 }
 
+/// Where a test wants long work to wait, from `SKEP_HOLD=work:n:PIPE`. Only the operator sets a kernel's environment.
+fn hold() -> Result<Option<Arc<WorkHold>>, Fault> {
+    let Some(text) = std::env::var_os("SKEP_HOLD") else { return Ok(None) };
+    let text = text.to_string_lossy();
+    let bad = || Fault::new(FaultKind::Io, "SKEP_HOLD is not understood", format!("`{text}` is not work:n:PIPE")).fix("unset SKEP_HOLD");
+    WorkHold::parse(&text).map(|hold| Some(Arc::new(hold))).ok_or_else(bad)
+}
+
 /// Where a crash test wants this kernel to die, from `SKEP_FAULT=point:n`. Only the operator sets a kernel's environment.
 struct Kill {
     journal: Faults,
@@ -162,7 +206,7 @@ impl Kill {
             "before_write" => kill.journal.kill_at = Some((journal::Point::BeforeWrite, nth)),
             "before_sync" => kill.journal.kill_at = Some((journal::Point::BeforeSync, nth)),
             "before_ack" => kill.journal.kill_at = Some((journal::Point::BeforeAck, nth)),
-            "base" | "merge" | "undo" => kill.at = Some((point.to_owned(), nth)),
+            "base" | "merge" | "undo" | "keep" | "commit" => kill.at = Some((point.to_owned(), nth)),
             _ => return Err(bad()),
         }
         Ok(kill)

@@ -24,11 +24,13 @@ use wire::method::call::CallRunResult;
 use wire::method::sandbox::{
     INPUT, InputNote, MORE, OUTPUT, OutputNote, OutputStream, PIECE_BYTES_MAX, RESIZE, SandboxRunParams, TerminalSize,
 };
+use wire::method::talk::LEAVE;
+use wire::method::watch::BEAT;
 use wire::{ErrorCode, Notification, RpcError, base64};
 
-/// Is it a note for a command that runs?
+/// Is it a note for a request that runs?
 pub(crate) fn takes(note: &Notification) -> bool {
-    [INPUT, RESIZE].contains(&note.method.as_str())
+    [INPUT, RESIZE, LEAVE, BEAT].contains(&note.method.as_str())
 }
 
 pub(crate) async fn run(caller: &Caller, params: SandboxRunParams, notes: NoteQueue) -> Result<CallRunResult, RpcError> {
@@ -50,7 +52,10 @@ pub(crate) async fn run(caller: &Caller, params: SandboxRunParams, notes: NoteQu
             (InputEnd::Terminal(input), Box::pin(copy_terminal(terminal, to_input, notes.clone())))
         }
     };
-    let reading = tokio::spawn(read_client(client_notes, source, notes, gone));
+    let reading = tokio::spawn(async move {
+        read_client(client_notes, source, notes, |_| {}).await;
+        gone.send_replace(true);
+    });
     // When the call is over its ends of the streams are closed, and the copying comes to their end.
     let (ran, ()) = tokio::join!(call, copying);
     reading.abort();
@@ -120,7 +125,7 @@ async fn copy(from: OwnedFd, stream: OutputStream, notes: &NoteQueue) {
     }
 }
 
-fn piece(bytes: &[u8], stream: OutputStream) -> OutputNote {
+pub(crate) fn piece(bytes: &[u8], stream: OutputStream) -> OutputNote {
     OutputNote { stream, data: base64::encode(bytes) }
 }
 
@@ -148,14 +153,20 @@ async fn copy_terminal(terminal: oneshot::Receiver<OwnedFd>, to_input: oneshot::
 }
 
 /// Where the client's input goes.
-enum InputEnd {
+pub(crate) enum InputEnd {
     Pipe(Option<OwnedFd>),
     /// Comes when the job has started.
     Terminal(oneshot::Receiver<OwnedFd>),
 }
 
-/// Reads the client's notes while the command runs. The client's hang-up ends them, and the command.
-async fn read_client(mut client_notes: mpsc::Receiver<Notification>, end: InputEnd, notes: NoteQueue, gone: watch::Sender<bool>) {
+/// Reads the client's notes while the command runs. The client's hang-up ends them, and the command; true where it said that it leaves.
+/// `resized` hears of every size, also before there is a terminal.
+pub(crate) async fn read_client(
+    mut client_notes: mpsc::Receiver<Notification>,
+    end: InputEnd,
+    notes: NoteQueue,
+    resized: impl Fn(TerminalSize),
+) -> bool {
     let (mut pieces, mut opening) = match end {
         InputEnd::Pipe(input) => (Some(pipe_writer(input, notes.clone())), None),
         InputEnd::Terminal(terminal) => (None, Some(terminal)),
@@ -182,13 +193,16 @@ async fn read_client(mut client_notes: mpsc::Receiver<Notification>, end: InputE
         let params = note.params.as_deref().map_or("{}", |params| params.get());
         if note.method == RESIZE {
             last_size = serde_json::from_str(params).ok();
+            last_size.into_iter().for_each(&resized);
             resize(&terminal, last_size);
+        } else if note.method == LEAVE {
+            return true;
         } else if let Some(bytes) = serde_json::from_str::<InputNote>(params).ok().and_then(|input| base64::decode(&input.data)) {
             // A client has one piece under way at a time, and none before it was asked for one, so there is room for it.
             let _ = pieces.as_ref().map(|pieces| pieces.try_send(bytes));
         }
     }
-    gone.send_replace(true);
+    false
 }
 
 /// Writes pieces to a pipe, and asks for the next after each. An empty one is the end.

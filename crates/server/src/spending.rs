@@ -1,22 +1,42 @@
 //! What was spent on models, and the budgets.
 
+use crate::rpc_error::rpc_error;
 use kernel::{Kernel, ProcessAccount, Wait};
-use wire::method::model::{AccountView, BudgetListResult, ModelUsageResult, UsageRow, WaitView};
-use world::{By, UsageTotals};
+use wire::RpcError;
+use wire::method::Nothing;
+use wire::method::model::{AccountView, BudgetGrantParams, BudgetListResult, ModelTryResult, ModelUsageResult, UsageRow, WaitView};
+use world::{By, Spend, UsageTotals};
+
+/// Gives a process more to use.
+pub(crate) async fn grant(kernel: &Kernel, params: BudgetGrantParams, by: &str) -> Result<Nothing, RpcError> {
+    kernel.ledger.grant_budget(params.pid, params.tokens, params.micros, by).await.map_err(rpc_error)?;
+    Ok(Nothing {})
+}
 
 pub(crate) fn usage(kernel: &Kernel, by: By) -> ModelUsageResult {
     let (rows, total) = kernel.ledger.usage(by);
     let (mut held, held_total) = kernel.ledger.usage_held(by);
-    let mut rows: Vec<UsageRow> =
-        rows.into_iter().map(|(name, figures)| UsageRow { held: held.remove(&name).unwrap_or_default(), name, figures }).collect();
+    let mut guessed = kernel.ledger.usage_guessed(by);
+    // By tree a request stands at every ancestor; the processes together are all.
+    let guessed_total = kernel.ledger.usage_guessed(By::Process).values().fold(Spend::default(), |mut sum, spend| {
+        spend.tokens.iter().for_each(|(tier, tokens)| sum.add(tier, *tokens, 0));
+        sum.micros = sum.micros.saturating_add(spend.micros);
+        sum
+    });
+    let row = |(name, figures)| {
+        let (held, guessed) = (held.remove(&name).unwrap_or_default(), guessed.remove(&name).unwrap_or_default());
+        UsageRow { name, figures, held, guessed }
+    };
+    let mut rows: Vec<UsageRow> = rows.into_iter().map(row).collect();
     // A crash may leave nothing of a request but what it may have cost.
-    rows.extend(held.into_iter().map(|(name, held)| UsageRow { name, figures: UsageTotals::default(), held }));
+    rows.extend(held.into_iter().map(|(name, held)| UsageRow { name, figures: UsageTotals::default(), held, guessed: Spend::default() }));
     ModelUsageResult {
         rows,
         total,
-        prices_as_of: kernel.models.prices_as_of().to_owned(),
+        prices_as_of: kernel.models.prices_as_of(),
         unpriced: kernel.ledger.unpriced(),
         held: held_total,
+        guessed: guessed_total,
     }
 }
 
@@ -31,4 +51,10 @@ pub(crate) fn budgets(kernel: &Kernel) -> BudgetListResult {
 
 pub(crate) fn wait_view(wait: &Wait) -> WaitView {
     WaitView { pid: wait.pid, of: wait.of(), what: wait.what(), remedy: wait.remedy() }
+}
+
+/// Asks a model for one word.
+pub(crate) async fn try_model(kernel: &Kernel, model: Option<&str>) -> Result<ModelTryResult, RpcError> {
+    let kernel::ModelTrial { provider, model, answer, ms, usage } = kernel.try_model(model).await.map_err(rpc_error)?;
+    Ok(ModelTryResult { provider, model, answer, ms, usage })
 }

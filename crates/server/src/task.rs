@@ -2,12 +2,13 @@
 
 use crate::rpc_error::rpc_error;
 use crate::view;
-use kernel::{Kernel, NewTask, ReplayReport};
+use kernel::{Kernel, NewTask, ReplayReport, TaskShape};
 use std::time::Duration;
 use wire::method::merge::{MergeUndoParams, MergeUndoResult};
 use wire::method::task::{
-    DivergenceView, TaskAddParams, TaskAddResult, TaskAwaitParams, TaskDiffResult, TaskFileParams, TaskFileResult, TaskMergeParams,
-    TaskMergeResult, TaskPatchParams, TaskPatchResult, TaskRejectParams, TaskReplayParams, TaskReplayResult, TaskView,
+    CommitView, DivergenceView, TaskAddParams, TaskAddResult, TaskAwaitParams, TaskContinueResult, TaskDiffResult, TaskFileParams,
+    TaskFileResult, TaskMergeParams, TaskMergeResult, TaskPatchParams, TaskPatchResult, TaskRejectParams, TaskReplayParams,
+    TaskReplayResult, TaskRetryParams, TaskSayParams, TaskView,
 };
 use wire::{ErrorCode, RpcError};
 use world::{Mode, TaskId};
@@ -28,9 +29,27 @@ pub(crate) async fn add(kernel: &Kernel, params: TaskAddParams) -> Result<TaskAd
         calls_max: params.calls_max,
         record: params.record,
         tags: params.tags,
+        budget: params.budget,
+        new_worker: params.new_worker,
+        shape: TaskShape { role: params.role, skill: params.skill, params: params.params, tools: params.tools },
+        placement: params.placement,
     };
     let added = kernel.add(new).await.map_err(rpc_error)?;
-    Ok(TaskAddResult { task: added.task, process: added.process, branch: added.branch, initialised: added.initialised })
+    Ok(TaskAddResult {
+        task: added.task,
+        process: added.process,
+        branch: added.branch,
+        initialised: added.initialised,
+        drifts: added.drifts,
+        behind: added.behind,
+        unlisted: added.unlisted,
+        enrolled: added.is_enrolled,
+        skill: added.skill,
+        after: added.after,
+        prioritized: added.is_prioritized,
+        interrupted: added.interrupted,
+        queue_paused: added.is_queue_paused,
+    })
 }
 
 /// Answers when a task has ended or waits for a person.
@@ -47,6 +66,23 @@ pub(crate) async fn wait(kernel: &Kernel, params: TaskAwaitParams) -> Result<Tas
 
 pub(crate) async fn cancel(kernel: &Kernel, id: TaskId, by: &str) -> Result<TaskView, RpcError> {
     kernel.cancel(id, by).await.map_err(rpc_error)?;
+    view::task(kernel, id)
+}
+
+pub(crate) async fn retry(kernel: &Kernel, params: TaskRetryParams, by: &str) -> Result<TaskContinueResult, RpcError> {
+    continued(kernel, kernel.retry(params.task, params.budget, by).await.map_err(rpc_error)?)
+}
+
+pub(crate) async fn say(kernel: &Kernel, params: TaskSayParams, by: &str) -> Result<TaskContinueResult, RpcError> {
+    continued(kernel, kernel.say(params.task, params.prompt, by).await.map_err(rpc_error)?)
+}
+
+fn continued(kernel: &Kernel, continued: kernel::Continued) -> Result<TaskContinueResult, RpcError> {
+    Ok(TaskContinueResult { task: view::task(kernel, continued.task)?, calls: continued.calls, taken_up: continued.is_taken_up })
+}
+
+pub(crate) async fn drop_work(kernel: &Kernel, id: TaskId, by: &str) -> Result<TaskView, RpcError> {
+    kernel.drop_work(id, by).await.map_err(rpc_error)?;
     view::task(kernel, id)
 }
 
@@ -85,20 +121,23 @@ pub(crate) async fn merge(kernel: &Kernel, params: TaskMergeParams, by: &str) ->
         let what = format!("this would merge whatever {} proposes, and nobody says what was looked at", params.task);
         return Err(RpcError::new(ErrorCode::BadInput, what).fix("read it with `task.diff`, and name the `digest` that comes with it"));
     };
-    let paths = kernel.merge(params.task, Some(&digest), params.sides, by).await.map_err(rpc_error)?;
-    let (applied, refused) = view::split(paths);
-    Ok(TaskMergeResult { applied, refused })
+    let wish = kernel::MergeWish { sides: params.sides, only: params.only, commit: params.commit };
+    let merged = kernel.merge_as(params.task, Some(&digest), wish, by).await.map_err(rpc_error)?;
+    let (applied, refused) = view::split(merged.paths);
+    let commit = merged.commit.map(|made| CommitView { commit: made.commit, reference: made.reference });
+    let kept = view::task(kernel, params.task)?.kept.map_or(0, |kept| kept.files);
+    Ok(TaskMergeResult { applied, refused, commit, uncommitted: merged.uncommitted, kept })
 }
 
 /// Reverts a merge.
 pub(crate) async fn undo(kernel: &Kernel, params: &MergeUndoParams, by: &str) -> Result<MergeUndoResult, RpcError> {
     Ok(match kernel.undo(params.task, by, params.phrase.as_deref()).await.map_err(rpc_error)? {
         kernel::UndoOutcome::Denied { reasons, phrase } => {
-            MergeUndoResult { restored: Vec::new(), refused: Vec::new(), denied: reasons, phrase: Some(phrase) }
+            MergeUndoResult { restored: Vec::new(), refused: Vec::new(), denied: reasons, phrase: Some(phrase), commit: None }
         }
-        kernel::UndoOutcome::Paths(paths) => {
+        kernel::UndoOutcome::Paths { paths, commit } => {
             let (restored, refused) = view::split(paths);
-            MergeUndoResult { restored, refused, denied: Vec::new(), phrase: None }
+            MergeUndoResult { restored, refused, denied: Vec::new(), phrase: None, commit }
         }
     })
 }

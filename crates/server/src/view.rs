@@ -2,14 +2,15 @@
 
 use crate::records::verification;
 use crate::rpc_error::{fault_error, rpc_error};
-use kernel::{BrainSpec, CallEnd, CallReport, Kernel, MergeDiff, PolicyProposal};
+use kernel::{BrainSpec, CallEnd, CallReport, CountedKind, CountedWork, KeptDeadline, Kernel, MergeDiff, PolicyProposal, RunningCall};
 use sandbox::HostFix;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 use wire::method::model::{CassetteEntry, CassetteListResult, ExchangeEntry};
-use wire::method::{call, kernel as itself, merge, process::ProcView, review, sandbox as room, task, zone};
+use wire::method::{call, kernel as itself, merge, process::ProcView, review, sandbox as room, task, work, zone};
 use wire::{ErrorCode, Remedy, RpcError};
-use world::{Answer, MergePath, Pid, Process, ReviewId, ReviewState, Task, TaskId, TaskState, World};
+use world::{Answer, MergePath, Pid, Process, ReviewId, ReviewState, Task, TaskId, TaskState, TaskUsage, World};
 
 pub(crate) fn status(kernel: &Kernel) -> itself::KernelStatusResult {
     let count = |world: &World, is: fn(TaskState) -> bool| world.tasks.values().filter(|task| is(task.state)).count() as u64;
@@ -28,6 +29,7 @@ pub(crate) fn status(kernel: &Kernel) -> itself::KernelStatusResult {
         doubts: open_doubts(world),
         verification: verification(kernel),
         disk_full: kernel.ledger.journal().is_low(),
+        settings_rejected: kernel.settings_rejected().map(|fault| fault.why),
     })
 }
 
@@ -51,7 +53,11 @@ pub(crate) async fn doctor(kernel: &Kernel) -> Result<itself::KernelDoctorResult
         .await
         .map_err(|error| RpcError::new(ErrorCode::Internal, "this host could not be examined").why(error.to_string()))?;
     let checks = checks.into_iter().chain(kernel.rooms.check_engines().await);
-    Ok(itself::KernelDoctorResult { checks: checks.map(host_check).collect() })
+    let toolchains = kernel.rooms.look_for_toolchains().await;
+    let toolchains = toolchains.list().map(|(found, shown)| crate::doctor::found_toolchain(found, shown)).collect();
+    let mut checks: Vec<itself::HostCheck> = checks.map(host_check).collect();
+    checks.extend(crate::doctor::models(kernel).await);
+    Ok(itself::KernelDoctorResult { checks, toolchains })
 }
 
 fn host_check(check: sandbox::Check) -> itself::HostCheck {
@@ -60,7 +66,15 @@ fn host_check(check: sandbox::Check) -> itself::HostCheck {
         Some(HostFix::DelegateCgroups) => (None, Some(Remedy::DelegateCgroups)),
         None => (None, None),
     };
-    itself::HostCheck { name: check.name.to_string(), ok: check.ok, detail: check.detail, fix, remedy }
+    itself::HostCheck {
+        section: String::new(),
+        name: check.name.to_string(),
+        ok: check.ok,
+        optional: false,
+        detail: check.detail,
+        fix,
+        remedy,
+    }
 }
 
 pub(crate) fn init(proposal: PolicyProposal) -> zone::ZoneInitResult {
@@ -78,25 +92,21 @@ pub(crate) fn init(proposal: PolicyProposal) -> zone::ZoneInitResult {
     }
 }
 
-pub(crate) async fn zones(kernel: &Kernel, path: Option<&str>) -> Result<zone::ZoneStatusResult, RpcError> {
-    let only = match path {
-        Some(path) => Some(zone_path(kernel, path).await?),
-        None => None,
-    };
-    let zones: Vec<world::Zone> = kernel
-        .ledger
-        .look(|world| world.zones.values().filter(|zone| only.as_ref().is_none_or(|only| *only == zone.path)).cloned().collect());
-    let waits = kernel.models.waits();
+/// The zones that `is_meant` says yes to.
+pub(crate) async fn zones(kernel: &Kernel, is_meant: impl Fn(&world::Zone) -> bool) -> Result<zone::ZoneStatusResult, RpcError> {
+    let zones: Vec<world::Zone> = kernel.ledger.look(|world| world.zones.values().filter(|zone| is_meant(zone)).cloned().collect());
+    let known = TaskExtras::of(kernel);
     let mut views = Vec::with_capacity(zones.len());
     for found in zones {
         let (processes, tasks) = kernel.ledger.look(|world| {
             let mine = world.processes.values().filter(|process| process.zone == Some(found.id));
             let tasks = world.tasks.values().filter(|task| task.zone == found.id);
-            (mine.map(|p| proc_view(kernel, world, p)).collect(), tasks.map(|t| task_view(&waits, world, t)).collect())
+            (mine.map(|p| proc_view(kernel, world, p)).collect(), tasks.map(|t| task_view(&known, world, t)).collect())
         });
         let proposal = kernel.gate.policies.proposal(Path::new(&found.path)).await;
         views.push(zone::ZoneView {
             zone: found.id,
+            site: found.site.clone(),
             branch: kernel.gate.policies.branch(found.id).await,
             policy_version: found.policy_version,
             // A tree that cannot be read is not the one that was trusted.
@@ -110,9 +120,34 @@ pub(crate) async fn zones(kernel: &Kernel, path: Option<&str>) -> Result<zone::Z
 }
 
 /// The zone that holds `path`, by its own path.
-async fn zone_path(kernel: &Kernel, path: &str) -> Result<String, RpcError> {
+pub(crate) async fn zone_path(kernel: &Kernel, path: &str) -> Result<String, RpcError> {
     let top = kernel::locate(Path::new(path)).await.map_err(rpc_error)?;
     Ok(kernel.gate.policies.zone(&top).map_err(rpc_error)?.path)
+}
+
+/// What is under way, for one task or for all.
+pub(crate) fn work(kernel: &Kernel, task: Option<TaskId>) -> work::WorkListResult {
+    let is_asked = |of: Option<TaskId>| task.is_none() || of == task;
+    let calls = kernel.running_calls().into_iter().filter(|call| is_asked(call.task));
+    let works = kernel.counted_works().into_iter().filter(|work| is_asked(work.task));
+    work::WorkListResult {
+        calls: calls.map(|RunningCall { task, call, ms, lines }| work::RunningCallView { task, call, ms, lines }).collect(),
+        works: works
+            .map(|CountedWork { kind, task, done, total, ms }| work::LongWorkView {
+                what: match kind {
+                    CountedKind::RecordingBase => work::LongWorkKind::RecordingBase,
+                    CountedKind::Freezing => work::LongWorkKind::Freezing,
+                    CountedKind::Merging => work::LongWorkKind::Merging,
+                    CountedKind::Undoing => work::LongWorkKind::Undoing,
+                    CountedKind::Verifying => work::LongWorkKind::Verifying,
+                },
+                task,
+                done,
+                total: (total > 0).then_some(total),
+                ms,
+            })
+            .collect(),
+    }
 }
 
 pub(crate) fn processes(kernel: &Kernel) -> Vec<ProcView> {
@@ -134,6 +169,8 @@ fn proc_view(kernel: &Kernel, world: &World, process: &Process) -> ProcView {
         task: task.map(|task| task.id).or_else(|| kernel.tasks.task_of_job(process.pid)),
         started_ms: process.started_ms,
         net: process.net,
+        brain: process.brain.clone(),
+        queue_paused: process.queue_paused,
     }
 }
 
@@ -142,20 +179,42 @@ pub(crate) async fn tasks(kernel: &Kernel, path: Option<&str>) -> Result<Vec<tas
         Some(path) => Some(zone_path(kernel, path).await?),
         None => None,
     };
-    let waits = kernel.models.waits();
+    let known = TaskExtras::of(kernel);
     Ok(kernel.ledger.look(|world| {
         let zone = only.and_then(|path| world.zone_at(&path).map(|zone| zone.id));
-        world.tasks.values().filter(|task| zone.is_none_or(|zone| task.zone == zone)).map(|task| task_view(&waits, world, task)).collect()
+        world.tasks.values().filter(|task| zone.is_none_or(|zone| task.zone == zone)).map(|task| task_view(&known, world, task)).collect()
     }))
 }
 
 pub(crate) fn task(kernel: &Kernel, id: TaskId) -> Result<task::TaskView, RpcError> {
     let task = kernel.ledger.task(id).map_err(rpc_error)?;
-    let waits = kernel.models.waits();
-    Ok(kernel.ledger.look(|world| task_view(&waits, world, &task)))
+    let known = TaskExtras::of(kernel);
+    let outputs = kernel.brain_outputs(id, crate::brain_output::now_ms()).map_err(rpc_error)?;
+    let mut view = kernel.ledger.look(|world| task_view(&known, world, &task));
+    view.outputs = outputs.into_iter().map(|output| crate::brain_output::view(id, output)).collect();
+    Ok(view)
 }
 
-fn task_view(waits: &[kernel::Wait], world: &World, task: &Task) -> task::TaskView {
+/// What tasks are shown with that is not their own: who waits at a cap, what they used, and when kept work goes.
+pub(crate) struct TaskExtras {
+    waits: Vec<kernel::Wait>,
+    usage: BTreeMap<TaskId, TaskUsage>,
+    deadlines: BTreeMap<TaskId, KeptDeadline>,
+}
+
+impl TaskExtras {
+    pub(crate) fn of(kernel: &Kernel) -> TaskExtras {
+        let (usage, deadlines) = kernel.ledger.look(|world| (world.usage_by_task(), kernel.blobs.deadlines(world)));
+        TaskExtras { waits: kernel.models.waits(), usage, deadlines }
+    }
+
+    fn usage(&self, id: TaskId) -> Option<task::TaskUsageView> {
+        let TaskUsage { totals, guessed, held } = self.usage.get(&id)?.clone();
+        Some(task::TaskUsageView { figures: totals, guessed, held })
+    }
+}
+
+pub(crate) fn task_view(known: &TaskExtras, world: &World, task: &Task) -> task::TaskView {
     let zone = world.zones.get(&task.zone);
     // The blob's name means nothing to a person; a model's does.
     let is_script = matches!(BrainSpec::parse(&task.brain), Ok(BrainSpec::Script(_)));
@@ -176,12 +235,33 @@ fn task_view(waits: &[kernel::Wait], world: &World, task: &Task) -> task::TaskVi
         },
         merge: task.merge.and_then(|merge| world.merges.get(&merge)).map(|merge| merge.state),
         summary: task.summary.clone(),
+        remedy: task.remedy.clone(),
         queued_ms: task.queued_ms,
         ended_ms: task.ended_ms,
         episodes: task.episodes,
         calls: task.calls_settled,
-        waits: waits.iter().find(|wait| wait.task == Some(task.id)).map(crate::spending::wait_view),
+        waits: known.waits.iter().find(|wait| wait.task == Some(task.id)).map(crate::spending::wait_view),
         replays: task.replays,
+        differs: task.compared.then_some(task.differs),
+        usage: known.usage(task.id),
+        budget: task.budget.clone(),
+        kept: task.kept.as_ref().map(|kept| task::KeptView {
+            files: kept.files,
+            bytes: kept.bytes,
+            left: kept.left,
+            since_ms: kept.since_ms,
+            until_ms: known.deadlines.get(&task.id).map(|deadline| deadline.at_ms),
+        }),
+        behind: world.queued_behind(task.id, |other| known.waits.iter().any(|wait| wait.task == Some(other))),
+        priority: task.priority,
+        after: world.unfinished(&task.after).map(|other| other.id).collect(),
+        paused_for: task.paused_for,
+        timeout_ms: task.timeout_ms,
+        skill: task.skill.clone(),
+        tool_lists: task.tool_lists.clone(),
+        artifacts: crate::artifact::kept(task, known.usage(task.id).as_ref()),
+        artifact_errors: crate::artifact::failed(task),
+        outputs: Vec::new(),
     }
 }
 
@@ -202,7 +282,15 @@ pub(crate) fn diff(kernel: &Kernel, id: TaskId, diff: MergeDiff) -> Result<task:
         removed: file.removed,
         unshown: !file.is_whole,
     });
-    Ok(task::TaskDiffResult { task: id, digest: view.merge.is_some().then_some(diff.digest), state: view.merge, files: files.collect() })
+    let kept = view.state.at_rest() && view.kept.is_some();
+    Ok(task::TaskDiffResult {
+        task: id,
+        digest: (kept || view.merge.is_some()).then_some(diff.digest),
+        state: view.merge.filter(|_| !kept),
+        kept,
+        review: view.review.filter(|_| view.merge.is_some()),
+        files: files.collect(),
+    })
 }
 
 pub(crate) fn merges(kernel: &Kernel) -> Result<merge::MergeListResult, RpcError> {
@@ -323,7 +411,11 @@ fn history(world: &World, found: &world::Review) -> Vec<String> {
     let same = world.reviews.values().rev().filter(|other| other.id != found.id && other.tool == found.tool);
     let told = same.filter_map(|other| match &other.state {
         ReviewState::Answered { answer, by, reason, .. } => {
-            let word = if *answer == Answer::Allow { "allowed" } else { "refused" };
+            let word = match answer {
+                Answer::Allow => "allowed",
+                Answer::Deny => "refused",
+                Answer::Changes => "sent back",
+            };
             let why = reason.as_ref().map_or_else(String::new, |reason| format!(": {reason}"));
             Some(format!("{} {word} by {by}{why}", other.id))
         }

@@ -132,6 +132,9 @@ impl OracleMerge<'_> {
             if path.components().any(|part| is_kept(part.as_os_str())) {
                 return Err("git or skep keeps it");
             }
+            if path.components().any(|part| is_store(part.as_os_str())) {
+                return Err("another version control keeps it");
+            }
             if self.embedded(path) {
                 return Err("it is part of an embedded repository");
             }
@@ -278,6 +281,11 @@ pub fn leads_inside(tree: &OracleTree, at: &Path, target: &OsStr) -> bool {
 
 fn name_of(path: &Path) -> &[u8] {
     path.file_name().map(OsStr::as_bytes).unwrap_or_default()
+}
+
+/// Where other version controls keep what they know.
+fn is_store(name: &OsStr) -> bool {
+    [".hg", ".jj", ".sl", ".svn", ".bzr", ".pijul", "_darcs"].iter().any(|store| name.eq_ignore_ascii_case(store))
 }
 
 /// Names of git and skep, as the loosest file system compares them.

@@ -41,7 +41,20 @@ impl Bed {
     pub fn task(&self, prompt: &str, script: &Path) -> NewTask {
         let brain = Some(format!("script:{}", script.display()));
         let (path, prompt) = (self.project(), prompt.to_owned());
-        NewTask { path, mode: world::Mode::Act, prompt, brain, priority: 0, calls_max: None, record: false, tags: vec![] }
+        NewTask {
+            path,
+            mode: world::Mode::Act,
+            prompt,
+            brain,
+            priority: 0,
+            calls_max: None,
+            record: false,
+            tags: vec![],
+            budget: None,
+            new_worker: false,
+            placement: world::TaskPlacement::default(),
+            shape: kernel::TaskShape::default(),
+        }
     }
 
     pub fn write(&self, path: &str, text: &str) -> Result<(), String> {
@@ -53,7 +66,19 @@ impl Bed {
         self.git(&["commit", "-q", "--allow-empty", "-m", "a start"])
     }
 
+    /// The last commit of a branch: its author, its first line and its paths; then what git sees of the work tree.
+    pub fn committed(&self, branch: &str) -> Result<String, String> {
+        let log = self.git_says(&["log", "-1", "--format=%an: %s", "--name-status", branch])?;
+        let status = self.git_says(&["status", "--porcelain"])?;
+        let told = |text: &str| text.lines().filter(|line| !line.is_empty()).collect::<Vec<_>>().join(", ").replace('\t', " ");
+        Ok(format!("{}; status: {}", told(&log), told(&status)))
+    }
+
     fn git(&self, arguments: &[&str]) -> Result<(), String> {
+        self.git_says(arguments).map(drop)
+    }
+
+    fn git_says(&self, arguments: &[&str]) -> Result<String, String> {
         let mut command = Command::new("git");
         command.arg("-C").arg(self.project()).args(["-c", "user.name=t", "-c", "user.email=t@t"]).args(arguments);
         let output = command
@@ -61,7 +86,10 @@ impl Bed {
             .env("GIT_CONFIG_NOSYSTEM", "1")
             .output()
             .map_err(|error| format!("git: {error}"))?;
-        if output.status.success() { Ok(()) } else { Err(format!("git {arguments:?}: {}", String::from_utf8_lossy(&output.stderr))) }
+        match output.status.success() {
+            true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+            false => Err(format!("git {arguments:?}: {}", String::from_utf8_lossy(&output.stderr))),
+        }
     }
 
     /// Boots a kernel in this bed. The launcher must be fresh: it ends with its kernel.
@@ -74,6 +102,15 @@ impl Bed {
     }
 
     /// A file of the operator's own, below `$SKEP_HOME`.
+    /// A program that plays a vendor's client, in a folder of its own.
+    pub fn client(&self, text: &str) -> Result<PathBuf, String> {
+        let path = self.folder.path().join("client/claude");
+        put(&path, text)?;
+        let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&path, executable).map_err(|error| error.to_string())?;
+        Ok(path)
+    }
+
     pub fn write_home(&self, path: &str, text: &str) -> Result<(), String> {
         put(&self.home().join(path), text)
     }

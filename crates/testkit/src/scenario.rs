@@ -15,9 +15,12 @@
 //! | `mode ask` | the task only reads (it acts otherwise) |
 //! | `limit N` | the most calls the task may make |
 //! | `tag WORD…` | what the operator calls the task's caller |
+//! | `tools TOOL…` | the only tools that the task may use |
+//! | `skill NAME [key=value…]` | the task is this skill of a role, which `file .skep/roles/…` writes; a scripted brain is still one |
 //! | `whole` | the journal is told from its first record on, and not from the task's |
 //! | `brain MOVE` | a line of the scripted brain; without any there is no task |
 //! | `model` | the indented lines that follow are what a scripted model answers, and the built-in brain works on the task |
+//! | `client` | the indented lines that follow are a program that plays Claude Code, and it works on the task |
 //! | `record` | the traffic with the model is recorded |
 //!
 //! What people do comes in its order: when the task waits for an answer, when it has ended, or at once where there is none.
@@ -31,7 +34,7 @@
 //! | `commit` | a person commits everything, so HEAD moves |
 //! | `mine PATH`, `theirs PATH` | yes to the merge, with one side of a conflict |
 //! | `undo [PHRASE]` | the merge is taken back, by a typed phrase where it is denied |
-//! | `stored` | the masked files that git's store gives away are told below the journal |
+//! | `stored` | the masked files that git's store gives away are told below the journal, or that no file may be read |
 //! | `show PATH` | what the project holds there is told below the journal |
 //! | `token NAME TOOL [GLOB…] [ops=N] [ttl=30s]` | the operator is issued a token |
 //! | `operator [with NAME] TOOL key=value…` | the operator's call, in the task while it waits; `with` presents a token |
@@ -59,7 +62,7 @@ use sandbox::Launcher;
 use similar::TextDiff;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use step::{Step, Story};
+use step::{ScenarioStep, Story};
 
 /// One scenario, parsed.
 #[derive(Debug, Default)]
@@ -76,14 +79,18 @@ struct Scenario {
     ask: bool,
     limit: Option<u64>,
     tags: Vec<String>,
+    /// Who does the task, with what.
+    shape: kernel::TaskShape,
     brain: String,
     /// What a model says; the built-in brain asks it.
     model: String,
+    /// A program that plays a vendor's client.
+    client: String,
     /// The traffic with the model is recorded.
     record: bool,
     /// What comes before the task is part of the story.
     whole: bool,
-    steps: Vec<Step>,
+    steps: Vec<ScenarioStep>,
 }
 
 /// Runs every `.scn` file of a folder as a test.
@@ -161,6 +168,14 @@ fn run(scenario: &Scenario) -> Result<String, String> {
         config.push_str(&format!("providers: {{p: {{url: 'script:{}', dialect: anthropic}}}}\n", answers.display()));
         config.push_str("models: {tactical: p/m, operational: p/m}\n");
     }
+    if !scenario.client.is_empty() {
+        let client = bed.client(&scenario.client)?;
+        config.push_str(&format!("brains: {{claude: {{command: ['{}']}}}}\n", client.display()));
+        // Nobody works without somebody who pays, though this client asks no model.
+        bed.write_home("answers.txt", "say Nobody asks me.\n")?;
+        let answers = bed.home().join("answers.txt");
+        config.push_str(&format!("providers: {{p: {{url: 'script:{}', dialect: anthropic, free: true}}}}\n", answers.display()));
+    }
     if !config.is_empty() {
         bed.write_home("config.yml", &config)?;
     }
@@ -191,7 +206,7 @@ async fn play(scenario: &Scenario, bed: &Bed, script: &Path, launchers: Vec<Laun
     for step in &scenario.steps[..ahead] {
         story.take(step).await?;
     }
-    if !scenario.brain.is_empty() || !scenario.model.is_empty() {
+    if !scenario.brain.is_empty() || scenario.shape.skill.is_some() || !scenario.model.is_empty() || !scenario.client.is_empty() {
         story.add(scenario, script).await?;
     }
     for step in &scenario.steps[ahead..] {

@@ -45,7 +45,7 @@ pub fn play<F: Future<Output = Result<(), String>>>(setup: Setup, test: impl FnO
         let kernel = bed.boot_tuned(launcher, setup.tuning).await.map_err(|fault| fault.to_string())?;
         let opened = async {
             let proposal = kernel.gate.init(&bed.project()).await?;
-            let zone = kernel.gate.trust(&bed.project(), &proposal.hash, None).await?.zone;
+            let zone = crate::trust(&kernel, &bed.project(), &proposal.hash).await?.zone;
             let new = bed.task("park", &script);
             let task = kernel.add(new).await?.task;
             kernel.tasks.settled(task).await?;

@@ -82,7 +82,7 @@ fn mapping(manifest: &Manifest) -> Result<&'static dyn Mapping, String> {
         }
         (Runner::Shell, _) if takes("command") => Ok(&shell_exec::ShellExec),
         (Runner::Shell, _) => Err("`runner: shell` wants a `command`, of its own or in its input_schema".to_owned()),
-        (Runner::Http, _) if takes("url") => Ok(&http_request::HttpRequest),
+        (Runner::Http, _) if takes("url") => Ok(&http_request::AdaptedHttpRequest),
         (Runner::Http, _) => Err("`runner: http` wants a `url` in its input_schema".to_owned()),
         (Runner::Container, _) => Err("`runner: container` wants a `command`".to_owned()),
     }
@@ -191,7 +191,7 @@ mod tests {
             ("x", "container", "command: {}", "'shell:exec:workspace'", "`runner: container` wants a `command`"),
             ("write-file", "internal", "path: {}", "'filesystem:read:workspace'", "do not name `filesystem:write:workspace`"),
             ("http-request", "http", "url: {}", "", "do not name `network:request:*`"),
-            ("read-file", "internal", "path: {}", "'filesystem:read:/etc'", "`filesystem:read:/etc` is more than a room gives"),
+            ("read-file", "internal", "path: {}", "'filesystem:read:/etc'", "`filesystem:read:/etc` is more than a sandbox gives"),
         ] {
             let told = of(name, runner, fields, permissions).unwrap_err();
             assert!(told.contains(why), "{told}");

@@ -1,5 +1,6 @@
 //! The tools that are part of skep, one in each file with its manifest beside it. What they share stands here.
 
+pub(crate) mod brain_run;
 mod delete;
 mod edit;
 mod exists;
@@ -46,6 +47,8 @@ pub(crate) fn all() -> Vec<Arc<dyn Tool>> {
         Arc::new(shell_run::ShellRun(manifest(include_str!("builtin/run.yaml")))),
         Arc::new(test_run::TestRun(manifest(include_str!("builtin/test.yaml")))),
         Arc::new(sandbox_run::SandboxRun(manifest(include_str!("builtin/sandbox.yaml")))),
+        Arc::new(brain_run::BrainRun(manifest(include_str!("builtin/brain_run.yaml")))),
+        Arc::new(brain_run::BrainUse(manifest(include_str!("builtin/brain_use.yaml")))),
         Arc::new(git::GitStatus(manifest(include_str!("builtin/git/status.yaml")))),
         Arc::new(git::GitDiff(manifest(include_str!("builtin/git/diff.yaml")))),
         Arc::new(git::GitLog(manifest(include_str!("builtin/git/log.yaml")))),

@@ -26,7 +26,8 @@ impl CommandTool {
     pub fn new(manifest: Manifest) -> Result<CommandTool, String> {
         let permissions = Permissions::of(&manifest)?;
         if !permissions.is_empty() && !permissions.covers(&Permission::Exec) {
-            let what = format!("its `command` can do all that its room lets it, and its `permissions` do not name `{}`", Permission::Exec);
+            let what =
+                format!("its `command` can do all that its sandbox lets it, and its `permissions` do not name `{}`", Permission::Exec);
             return Err(what);
         }
         Ok(CommandTool { manifest })

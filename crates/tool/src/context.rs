@@ -41,7 +41,7 @@ pub trait JobNetwork: Send + Sync {
     fn environment(&self) -> Vec<(String, String)>;
 
     /// Gets the doors of a job that has started.
-    fn attend(&self, doors: Vec<tokio::net::TcpListener>);
+    fn serve_doors(&self, doors: Vec<tokio::net::TcpListener>);
 }
 
 /// A secret that callers know by its sentinel alone.

@@ -1,14 +1,14 @@
 //! Which variables may go into a room.
 //!
-//! By default none does. What a trusted configuration names passes here, and what looks like a credential stays outside all the
-//! same: a room's programs are not trusted with one.
+//! By default none does. What a trusted configuration names passes here, and what may hold a credential or alter
+//! program loading stays outside all the same: a room's programs are not trusted.
 
 /// Seed 002's lists.
 const PREFIXES: &[&str] = &["AWS_", "AZURE_", "GCP_", "GOOGLE_", "OPENAI_", "ANTHROPIC_", "GITHUB_", "GITLAB_"];
 const SUFFIXES: &[&str] = &["TOKEN", "SECRET", "PASSWORD", "CREDENTIAL", "API_KEY", "PRIVATE_KEY"];
 /// Not secrets, but ways to make a program load or run something else.
-const LEVERS: &[&str] = &["BASH_ENV", "ENV", "NODE_OPTIONS", "PYTHONSTARTUP", "PERL5OPT", "RUBYOPT"];
-const LEVER_PREFIXES: &[&str] = &["LD_", "DYLD_", "GIT_", "BASH_FUNC_", "SKEP_"];
+const LOADER_NAMES: &[&str] = &["BASH_ENV", "ENV", "NODE_OPTIONS", "PYTHONSTARTUP", "PERL5OPT", "RUBYOPT"];
+const LOADER_PREFIXES: &[&str] = &["LD_", "DYLD_", "GIT_", "BASH_FUNC_", "SKEP_"];
 
 /// The variables that may pass, in their order.
 pub fn scrub(variables: &[(String, String)]) -> Vec<(String, String)> {
@@ -27,8 +27,8 @@ fn may_pass(name: &str) -> bool {
     let singular = upper.strip_suffix('S').unwrap_or(&upper);
     let is_secret = PREFIXES.iter().any(|prefix| upper.starts_with(prefix))
         || SUFFIXES.iter().any(|suffix| upper.ends_with(suffix) || singular.ends_with(suffix));
-    let is_lever = LEVERS.contains(&upper.as_str()) || LEVER_PREFIXES.iter().any(|prefix| upper.starts_with(prefix));
-    is_name && !is_secret && !is_lever
+    let alters_loading = LOADER_NAMES.contains(&upper.as_str()) || LOADER_PREFIXES.iter().any(|prefix| upper.starts_with(prefix));
+    is_name && !is_secret && !alters_loading
 }
 
 #[cfg(test)]

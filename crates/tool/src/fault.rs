@@ -94,7 +94,7 @@ impl From<SandboxError> for ToolStop {
     fn from(error: SandboxError) -> Self {
         let hint = error.hint().map(str::to_owned);
         let (code, fallback) = match &error {
-            SandboxError::NotFound { .. } => (Code::NotFound, "use a program that the room has"),
+            SandboxError::NotFound { .. } => (Code::NotFound, "use a program that the sandbox has"),
             SandboxError::NotExecutable { .. } => {
                 (Code::WrongState, "check its mode and its first line, or run it through its interpreter")
             }

@@ -2,11 +2,13 @@
 //!
 //! **Invariant.** No more is held than one buffer and the beginning that a result may show: a reader that is slow makes the job slow.
 
+use crate::kept_job::KeptJob;
 use parking_lot::Mutex;
 use rustix::process::Signal;
-use sandbox::{Ended, JobSpec, SandboxError, Stdio, Window, Workspace};
+use sandbox::{JobEnd, JobSpec, SandboxError, Stdio, Window, Workspace};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::net::unix::pipe;
@@ -17,8 +19,12 @@ use tokio::sync::{oneshot, watch};
 pub struct JobSetup<'a> {
     pub template: Option<&'a sandbox::Template>,
     pub follower: Option<&'a JobFollower>,
+    /// Where the end of its output can be seen while it runs.
+    pub tail: Option<&'a std::sync::Arc<sandbox::OutputTail>>,
     /// The way out of the room, where its template has one.
     pub network: Option<&'a dyn crate::JobNetwork>,
+    /// What the kernel itself tells programs about the work that they are part of.
+    pub variables: &'a [(String, String)],
 }
 
 /// Whoever follows a job.
@@ -33,6 +39,8 @@ pub struct JobFollower {
 pub enum Streams {
     /// Pipes: one that the job reads, and two to which its output is passed on.
     Pipes { input: Option<OwnedFd>, output: OwnedFd, errors: OwnedFd },
+    /// A job that stays when its call lets go of it.
+    Kept(Arc<KeptJob>),
     /// A terminal that the room opens.
     Terminal(TerminalLine),
 }
@@ -61,13 +69,22 @@ impl TerminalLine {
 
 /// A job that was followed, and the beginning of what it said.
 pub(crate) struct Followed {
-    pub ended: Ended,
+    /// `None` where the call let go of it and it lives on.
+    pub ended: Option<JobEnd>,
     pub stdout: Vec<u8>,
     pub stderr: Vec<u8>,
     pub truncated: bool,
 }
 
 impl JobFollower {
+    /// The job that stays when its call lets go of it, if it is such a one.
+    pub fn kept(&self) -> Option<&Arc<KeptJob>> {
+        match &self.streams {
+            Streams::Kept(job) => Some(job),
+            _ => None,
+        }
+    }
+
     pub(crate) async fn follow(
         &self,
         room: &Workspace,
@@ -77,13 +94,14 @@ impl JobFollower {
         let broken = |cause: io::Error| SandboxError::Io { what: "passing a job's streams on", cause };
         let keep = spec.output_max;
         match &self.streams {
+            Streams::Kept(job) => job.follow(room, spec, attend, self.gone.clone()).await,
             Streams::Terminal(line) => {
                 spec.terminal = Some(line.window);
                 let mut job = room.spawn(spec, Stdio::Null, Stdio::Null, Stdio::Null).await?;
                 line.hand_over(job.terminal());
                 attend(job.doors());
                 let ended = self.to_its_end(job).await?;
-                Ok(Followed { ended, stdout: Vec::new(), stderr: Vec::new(), truncated: false })
+                Ok(Followed { ended: Some(ended), stdout: Vec::new(), stderr: Vec::new(), truncated: false })
             }
             Streams::Pipes { input, output, errors } => {
                 let pipe = || rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(|error| broken(error.into()));
@@ -97,13 +115,13 @@ impl JobFollower {
                 let (ended, out, err) =
                     tokio::join!(self.to_its_end(job), pass_on(out_read, output, keep), pass_on(err_read, errors, keep));
                 let (ended, (stdout, out_cut), (stderr, err_cut)) = (ended?, out.map_err(broken)?, err.map_err(broken)?);
-                Ok(Followed { ended, stdout, stderr, truncated: out_cut || err_cut })
+                Ok(Followed { ended: Some(ended), stdout, stderr, truncated: out_cut || err_cut })
             }
         }
     }
 
     /// Waits for the job, and kills it when nobody follows any more.
-    async fn to_its_end(&self, job: sandbox::Job) -> Result<Ended, SandboxError> {
+    async fn to_its_end(&self, job: sandbox::Job) -> Result<JobEnd, SandboxError> {
         let pidfd = job.pidfd().try_clone().map_err(|cause| SandboxError::Io { what: "watching a job", cause })?;
         let mut gone = self.gone.clone();
         let mut ended = std::pin::pin!(job.wait());

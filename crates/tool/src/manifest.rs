@@ -8,6 +8,7 @@ use crate::schema::Validator;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use world::{Code, Refusal};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -152,7 +153,7 @@ impl Manifest {
             return Some(format!("`timeout_ms` must lie between 1 and {TIMEOUT_MS_MAX}"));
         }
         if self.result_tokens_max == 0 {
-            return Some("`result_tokens_max` leaves no room for a result".to_owned());
+            return Some("`result_tokens_max` leaves no space for a result".to_owned());
         }
         match self.retries {
             Some(1..) if !self.read_only => return Some("`retries` is for tools with `read_only: true`: others act twice".to_owned()),
@@ -173,7 +174,7 @@ impl Manifest {
             return Some("`output_mode: patch` is for `runner: shell`".to_owned());
         }
         if let Some(name) = self.environment.keys().find(|name| env::is_closed(name)) {
-            return Some(format!("`environment.{name}` may not go into a room: it looks like a credential or a lever"));
+            return Some(format!("`environment.{name}` may hold a credential or alter program loading; not passed into sandboxes"));
         }
         if let Err(error) = Validator::new(&self.input_schema) {
             return Some(format!("`input_schema` is not a JSON Schema: {error}"));
@@ -193,6 +194,24 @@ impl Manifest {
     pub fn may_use_network(&self) -> bool {
         let named = Permissions::of(self).is_ok_and(|given| given.covers(&Permission::Network("*".to_owned())));
         self.permissions.is_empty() || named || self.runner == Runner::Internal
+    }
+
+    /// May it ask for this URL?
+    pub fn may_ask(&self, url: &str) -> Result<(), Refusal> {
+        self.bounds()?.map_or(Ok(()), |given| given.allow_url(&self.name, url))
+    }
+
+    /// May its job reach this host, through a tunnel or in clear text?
+    pub fn may_reach(&self, host: &str, is_tunnel: bool) -> Result<(), Refusal> {
+        self.bounds()?.map_or(Ok(()), |given| given.allow_host(&self.name, host, is_tunnel))
+    }
+
+    /// What its permissions hold it to on the network; `None` where they say nothing.
+    fn bounds(&self) -> Result<Option<Permissions>, Refusal> {
+        if self.permissions.is_empty() || self.runner == Runner::Internal {
+            return Ok(None);
+        }
+        Permissions::of(self).map(Some).map_err(|why| Refusal::new(Code::Denied, why))
     }
 
     /// [`Manifest::result_tokens_max`] in bytes.

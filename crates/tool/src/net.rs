@@ -79,12 +79,12 @@ impl AddressFilter {
 
 fn closed(host: &str, address: SocketAddr, why: &str) -> Refusal {
     Refusal::new(Code::Denied, format!("`{host}` leads to {address}, and {why}"))
-        .hint("only public addresses can be reached; run what needs a local service in the room with shell.run")
+        .hint("only public addresses can be reached; run what needs a local service in the sandbox with shell.run")
 }
 
 fn closed_by_name(host: &str, why: &str) -> Refusal {
     Refusal::new(Code::Denied, format!("`{host}` cannot be reached: {why}"))
-        .hint("only public hosts can be reached; run what needs a local service in the room with shell.run")
+        .hint("only public hosts can be reached; run what needs a local service in the sandbox with shell.run")
 }
 
 /// Where an HTTP request goes, as policies see it.

@@ -63,9 +63,32 @@ impl Permissions {
         if self.0.iter().any(allows) {
             return Ok(());
         }
-        let said: Vec<String> = self.0.iter().map(|given| format!("`{given}`")).collect();
-        let reason = format!("`{tool}` may not ask `{url}`: its permissions say {}", said.join(", "));
+        let reason = format!("`{tool}` may not ask `{url}`: its permissions say {}", self.listed());
         Err(Refusal::new(Code::Denied, reason).hint("use `http.request`, or widen `permissions` in its tool.yaml"))
+    }
+
+    /// Do they let a job of this tool reach `host`? What goes through a tunnel counts as https.
+    pub fn allow_host(&self, tool: &str, host: &str, is_tunnel: bool) -> Result<(), Refusal> {
+        let allows = |given: &Permission| match given {
+            Permission::Network(target) => match target.as_str() {
+                "*" | "http" => true,
+                "https" => is_tunnel,
+                named => host.eq_ignore_ascii_case(named),
+            },
+            _ => false,
+        };
+        if self.0.iter().any(allows) {
+            return Ok(());
+        }
+        let needs_tunnel = !is_tunnel && self.0.contains(&Permission::Network("https".to_owned()));
+        let how = if needs_tunnel { " in clear text" } else { "" };
+        let reason = format!("`{tool}` may not reach `{host}`{how}: its permissions say {}", self.listed());
+        Err(Refusal::new(Code::Denied, reason).hint("widen `permissions` in its tool.yaml"))
+    }
+
+    fn listed(&self) -> String {
+        let said: Vec<String> = self.0.iter().map(|given| format!("`{given}`")).collect();
+        said.join(", ")
     }
 }
 
@@ -78,7 +101,7 @@ fn parse(text: &str) -> Result<Permission, String> {
         ("shell", "exec", "workspace") => Ok(Permission::Exec),
         ("network", "request", target) if !target.is_empty() => Ok(Permission::Network(target.to_ascii_lowercase())),
         ("filesystem", "read" | "write", _) | ("shell", "exec", _) => {
-            Err(format!("`permissions`: `{text}` is more than a room gives; it shows the workspace"))
+            Err(format!("`permissions`: `{text}` is more than a sandbox gives; it shows the workspace"))
         }
         _ => Err(format!(
             "`permissions`: `{text}` is none of filesystem:read:workspace, filesystem:write:workspace, shell:exec:workspace, network:request:TARGET"
@@ -89,6 +112,30 @@ fn parse(text: &str) -> Result<Permission, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_job_reaches_what_is_named() {
+        let reach = |target: &str, host: &str, is_tunnel: bool| {
+            Permissions(vec![Permission::Exec, parse(&format!("network:request:{target}")).unwrap()]).allow_host("t", host, is_tunnel)
+        };
+        for (target, host, is_tunnel) in [
+            ("*", "h.example", false),
+            ("http", "h.example", false),
+            ("http", "h.example", true),
+            ("https", "h.example", true),
+            ("H.example", "h.example", false),
+        ] {
+            assert_eq!(reach(target, host, is_tunnel), Ok(()), "{target}");
+        }
+        let refusal = reach("https", "h.example", false).unwrap_err();
+        assert_eq!(
+            refusal.reason,
+            "`t` may not reach `h.example` in clear text: its permissions say `shell:exec:workspace`, `network:request:https`"
+        );
+        for host in ["other.example", "h.example.evil", "sub.h.example", "127.0.0.1"] {
+            assert_eq!(reach("h.example", host, true).unwrap_err().code, Code::Denied, "{host}");
+        }
+    }
 
     #[test]
     fn what_cannot_be_honoured_is_refused() {

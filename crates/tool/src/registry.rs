@@ -47,8 +47,14 @@ impl Registry {
     pub fn load(&mut self, folder: &Path) {
         let (mut folders, mut errors) = (Vec::new(), Vec::new());
         match std::fs::read_dir(folder) {
-            // What is no folder is nobody's tool, and neither is what git or an editor keeps here.
-            Ok(entries) => folders.extend(entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir() && !is_hidden(path))),
+            // What git or an editor keeps here is nobody's tool.
+            Ok(entries) => {
+                let found = entries.flatten().map(|entry| entry.path()).filter(|path| !is_hidden(path));
+                let (own, others): (Vec<_>, Vec<_>) = found.partition(|path| path.is_dir());
+                let misplaced = others.into_iter().filter(|path| is_manifest(path));
+                errors.extend(misplaced.map(|path| unusable(&path, "a tool is a folder of its own with a `tool.yaml` in it".to_owned())));
+                folders.extend(own);
+            }
             Err(error) => errors.push(unusable(folder, format!("the folder cannot be read: {error}"))),
         }
         folders.sort();
@@ -127,8 +133,9 @@ impl Registry {
         self.tools.values()
     }
 
-    fn names(&self) -> Vec<&str> {
-        self.tools.keys().map(String::as_str).collect()
+    /// Names of what a caller can call; the tools of vendors' clients are not for others.
+    pub fn names(&self) -> Vec<&str> {
+        self.tools.keys().map(String::as_str).filter(|name| !name.starts_with("brain.")).collect()
     }
 
     /// Names that a slip of the pen or of the memory makes out of this one.
@@ -139,6 +146,11 @@ impl Registry {
         };
         self.tools.keys().filter(near).map(|known| format!("`{known}`")).collect()
     }
+}
+
+/// Whether a file was meant to be a tool.
+fn is_manifest(path: &Path) -> bool {
+    path.extension().is_some_and(|end| ["yaml", "yml", "json"].iter().any(|known| end == *known))
 }
 
 fn is_hidden(path: &Path) -> bool {
@@ -188,7 +200,7 @@ mod tests {
         assert_eq!(told[..2], ["there is a tool `fs.read` already", "`runner: http` wants a `url` in its input_schema"]);
         let same = "there is a tool `fs.read` already, and to a model that is the same name";
         let retries = "`retries` is for built-in tools: that this one only reads is its own word";
-        let network = "its `command` can do all that its room lets it, and its `permissions` do not name `shell:exec:workspace`";
+        let network = "its `command` can do all that its sandbox lets it, and its `permissions` do not name `shell:exec:workspace`";
         let missing = "it is missing or not a regular file";
         assert_eq!(told[3..], [same, missing, retries, network]);
         let manifest = registry.find("count").unwrap().manifest();

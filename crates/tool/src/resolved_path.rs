@@ -326,7 +326,7 @@ fn open_step(parent: BorrowedFd<'_>, name: &str) -> rustix::io::Result<OwnedFd> 
 
 fn not_text(path: &str) -> Refusal {
     Refusal::new(Code::Unsupported, format!("`{path}` leads to a name that is not UTF-8"))
-        .hint("rename it, or reach it in the room with shell.run")
+        .hint("rename it, or reach it in the sandbox with shell.run")
 }
 
 /// An absolute path by its letters alone: no file is looked at.

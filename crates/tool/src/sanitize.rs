@@ -75,6 +75,11 @@ impl Sanitizer {
         cleaned
     }
 
+    /// The same of a text that is nobody's result, at whatever length.
+    pub fn clean_text(&self, text: &mut String) {
+        self.text(text, &mut Cleaned::default());
+    }
+
     fn texts(&self, value: &mut Value, cleaned: &mut Cleaned) {
         match value {
             Value::String(text) => self.text(text, cleaned),

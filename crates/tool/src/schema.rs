@@ -104,6 +104,7 @@ fn why(kind: &ErrorKind<'_, '_>) -> String {
         ErrorKind::Const { want } => format!("it must be {want}"),
         ErrorKind::Format { want, .. } => format!("it must have the format `{want}`"),
         ErrorKind::Pattern { want, .. } => format!("it must match `{want}`"),
+        ErrorKind::MinLength { want: 1, .. } => "it must not be empty".to_owned(),
         ErrorKind::MinLength { want, .. } => format!("it must have at least {want} characters"),
         ErrorKind::MaxLength { want, .. } => format!("it must have at most {want} characters"),
         ErrorKind::MinItems { want, .. } => format!("it must have at least {want} items"),

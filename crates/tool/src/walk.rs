@@ -39,14 +39,14 @@ pub(crate) fn files(root: BorrowedFd<'_>, start: OwnedFd, prefix: &str, deadline
 }
 
 /// One entry of a directory, its name as text; what is not UTF-8 shows as `�`.
-pub(crate) struct Entry {
+pub(crate) struct FolderEntry {
     pub name: String,
     pub kind: FileType,
 }
 
 /// The entries of a directory by name, without `.` and `..`, and whether there are more than are read.
-pub(crate) fn entries(directory: BorrowedFd<'_>, path: &str) -> Result<(Vec<Entry>, bool), ToolFault> {
-    let list = || -> rustix::io::Result<(Vec<Entry>, bool)> {
+pub(crate) fn entries(directory: BorrowedFd<'_>, path: &str) -> Result<(Vec<FolderEntry>, bool), ToolFault> {
+    let list = || -> rustix::io::Result<(Vec<FolderEntry>, bool)> {
         let mut entries = Vec::new();
         for entry in Dir::read_from(directory)? {
             let entry = entry?;
@@ -65,7 +65,7 @@ pub(crate) fn entries(directory: BorrowedFd<'_>, path: &str) -> Result<(Vec<Entr
             if entries.len() == ENTRIES_MAX {
                 return Ok((entries, true));
             }
-            entries.push(Entry { name: raw.to_string_lossy().into_owned(), kind });
+            entries.push(FolderEntry { name: raw.to_string_lossy().into_owned(), kind });
         }
         Ok((entries, false))
     };
@@ -132,7 +132,7 @@ impl Walk {
         let own = read_ignore(directory.as_fd(), ".gitignore", path);
         let has_own = own.is_some();
         self.ignores.extend(own);
-        for Entry { name, kind } in entries {
+        for FolderEntry { name, kind } in entries {
             let below = if path.is_empty() { name.clone() } else { format!("{path}/{name}") };
             let is_directory = kind == FileType::Directory;
             if name == ".git" || self.ignored(&below, is_directory) {

@@ -364,8 +364,8 @@ fn broken_patterns_say_why() {
 #[test]
 fn what_wants_a_room_says_so_without_one() {
     let ground = Ground::new(&[]);
-    assert_eq!(ground.refused("shell.run", json!({ "command": ["true"] })).reason, "there is no room to run it in");
-    assert_eq!(ground.refused("fs.write", json!({ "path": "a", "content": "x" })).reason, "there is no room to run it in");
+    assert_eq!(ground.refused("shell.run", json!({ "command": ["true"] })).reason, "there is no sandbox to run it in");
+    assert_eq!(ground.refused("fs.write", json!({ "path": "a", "content": "x" })).reason, "there is no sandbox to run it in");
 }
 
 #[test]

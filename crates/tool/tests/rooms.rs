@@ -212,7 +212,7 @@ fn a_command_runs(host: &Host) {
 
 fn a_command_that_cannot_run_says_why(host: &Host) {
     let refusal = host.refused("shell.run", json!({ "command": ["no-such-program"] }));
-    assert_eq!((refusal.code, refusal.reason.as_str()), (Code::NotFound, "`no-such-program` was not found in the room"));
+    assert_eq!((refusal.code, refusal.reason.as_str()), (Code::NotFound, "`no-such-program` was not found in the sandbox"));
     assert!(refusal.hint.is_some());
     let refusal = host.refused("shell.run", json!({ "command": ["./src/lib.rs"] }));
     assert_eq!(refusal.code, Code::WrongState, "{refusal:?}");

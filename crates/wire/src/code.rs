@@ -3,7 +3,7 @@
 //! [`EXITS`] is the table of exit codes; `skep help exit-codes` prints it.
 
 use serde::{Deserialize, Serialize};
-use world::{Missing, Refusal};
+use world::{Missing, Refusal, RefusalKind};
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $text:literal, $rpc:literal, $exit:literal;)*) => {
@@ -44,12 +44,26 @@ codes! {
     BadInput = "bad_input", -32602, 2;
     /// A fault inside the kernel.
     Internal = "internal", -32603, 7;
+    /// Somebody talks with the worker already.
+    WorkerBusy = "worker_busy", -32001, 9;
+    WorkerNotFound = "worker_not_found", -32002, 5;
     TaskNotFound = "task_not_found", -32003, 5;
     ZoneNotFound = "zone_not_found", -32004, 5;
+    /// No repository of this name is registered.
+    SiteNotFound = "site_not_found", -32005, 5;
     /// The brain's program is missing or does not start.
     BrainUnavailable = "brain_unavailable", -32006, 12;
+    /// Nobody pays for the brain's models: no login, no key.
+    BrainUnauthenticated = "brain_not_authenticated", -32007, 5;
     QueueFull = "queue_full", -32008, 8;
+    /// A repository has as many workers as it may have.
+    WorkersMax = "max_workers_reached", -32009, 8;
+    SkillNotFound = "skill_not_found", -32010, 5;
+    /// Several roles know the skill.
+    SkillAmbiguous = "skill_ambiguous", -32011, 2;
     Timeout = "timeout", -32012, 13;
+    /// A brain's conversation is gone.
+    SessionExpired = "session_expired", -32013, 9;
     /// Policy says no, or nothing says yes.
     Denied = "denied", -32020, 3;
     /// A person must answer first.
@@ -69,6 +83,8 @@ codes! {
     /// No kernel answers, or it is on its way down.
     Unavailable = "unavailable", -32030, 6;
     DiskFull = "disk_full", -32031, 7;
+    /// The operator's own settings cannot be used.
+    BadConfig = "bad_config", -32032, 14;
 }
 
 /// The work failed though every request was answered.
@@ -94,15 +110,25 @@ pub const EXITS: &[(u8, &str)] = &[
     (11, "the project's own policy files wait for `skep trust`"),
     (12, "this host cannot do it safely"),
     (13, "the time ran out"),
+    (14, "`config.yml` in $SKEP_HOME cannot be used"),
     (130, "interrupted with ctrl-c"),
 ];
 
 impl From<&Refusal> for ErrorCode {
     fn from(refusal: &Refusal) -> ErrorCode {
-        match refusal.missing {
-            Some(Missing::Task) => ErrorCode::TaskNotFound,
-            Some(Missing::Zone) => ErrorCode::ZoneNotFound,
-            None => ErrorCode::from(refusal.code),
+        match (refusal.missing, refusal.kind) {
+            (Some(Missing::Task), _) => ErrorCode::TaskNotFound,
+            (Some(Missing::Zone), _) => ErrorCode::ZoneNotFound,
+            (Some(Missing::Worker), _) => ErrorCode::WorkerNotFound,
+            (Some(Missing::Site), _) => ErrorCode::SiteNotFound,
+            (Some(Missing::Skill), _) => ErrorCode::SkillNotFound,
+            (Some(Missing::OneRole), _) => ErrorCode::SkillAmbiguous,
+            (None, Some(RefusalKind::WorkerBusy)) => ErrorCode::WorkerBusy,
+            (None, Some(RefusalKind::QueueFull)) => ErrorCode::QueueFull,
+            (None, Some(RefusalKind::WorkersMax)) => ErrorCode::WorkersMax,
+            (None, Some(RefusalKind::BrainUnauthenticated)) => ErrorCode::BrainUnauthenticated,
+            (None, Some(RefusalKind::SessionExpired)) => ErrorCode::SessionExpired,
+            (None, None) => ErrorCode::from(refusal.code),
         }
     }
 }
@@ -158,6 +184,18 @@ mod tests {
         assert_eq!(code(&Refusal::missing(Missing::Task, "gone")), ErrorCode::TaskNotFound);
         assert_eq!(code(&Refusal::missing(Missing::Zone, "gone")), ErrorCode::ZoneNotFound);
         assert_eq!(code(&Refusal::new(world::Code::NotFound, "there is no task `task-7`")), ErrorCode::NotFound);
+    }
+
+    /// All 18 numbers of seed 000, each of which some refusal or fault has.
+    #[test]
+    fn the_fixed_numbers_are_all_there() {
+        let numbers: BTreeSet<i32> = ErrorCode::ALL.iter().map(|code| code.rpc()).filter(|rpc| *rpc > -32014 || *rpc < -32500).collect();
+        let fixed: BTreeSet<i32> = [-32700].into_iter().chain(-32603..=-32600).chain(-32013..=-32001).collect();
+        assert_eq!(numbers, fixed);
+        let of = |kind| ErrorCode::from(&Refusal::new(world::Code::Exhausted, "no").kind(kind)).rpc();
+        assert_eq!((of(RefusalKind::QueueFull), of(RefusalKind::WorkersMax)), (-32008, -32009));
+        let missing = |missing| ErrorCode::from(&Refusal::missing(missing, "no")).rpc();
+        assert_eq!((missing(Missing::Worker), missing(Missing::Site), missing(Missing::Skill)), (-32002, -32005, -32010));
     }
 
     #[test]

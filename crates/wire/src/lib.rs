@@ -24,7 +24,8 @@ pub use principal::{Principal, PrincipalKind};
 pub use socket::{SocketError, open_socket_dir, socket_path};
 /// The nouns that methods speak of, so that a client needs no other crate.
 pub use world::{
-    Account, Alternative, Answer, AtCap, BanId, Budget, By, CallId, CallPattern, Constraints, Event, GrantId, Listing, MergeId, MergePath,
-    MergeState, Mode, NetUse, Observe, PathChange, Pid, ProcessState, Rate, Refusal, Remedy, ReviewId, Scope, Side, Spend, TaskId, Terms,
-    TokenId, UsageTotals, ZoneId, budget, event, limits, near,
+    Account, Alternative, Answer, AtCap, BanId, BrainReport, Budget, By, CallId, CallPattern, CommitWish, Constraints, Event, GrantId,
+    Listing, MergeId, MergePath, MergeState, Mode, NOT_CHOSEN, NetUse, Observe, PathChange, Pid, PreflightCode, ProcessState, Rate,
+    Refusal, Remedy, ReviewId, Scope, Side, Spend, TaskId, TaskPlacement, Terms, TokenId, UsageTotals, ZoneAddress, ZoneId, budget, event,
+    limits, near,
 };

@@ -3,6 +3,8 @@
 //! Parameters refuse unknown keys, so that a misspelt option is an error and not a default; results tolerate
 //! them, so that an older client can talk to a newer kernel. Times are milliseconds since 1970 and end in `_ms`.
 
+pub mod brain;
+pub mod brain_output;
 pub mod call;
 pub mod grant;
 pub mod journal;
@@ -11,9 +13,15 @@ pub mod merge;
 pub mod model;
 pub mod policy;
 pub mod process;
+pub mod queue;
 pub mod review;
 pub mod sandbox;
+pub mod skill;
+pub mod talk;
 pub mod task;
+pub mod transcript;
+pub mod watch;
+pub mod work;
 pub mod zone;
 
 use crate::table::MethodId;

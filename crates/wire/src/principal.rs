@@ -55,7 +55,7 @@ impl fmt::Display for PrincipalKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             PrincipalKind::Operator => "the operator",
-            PrincipalKind::Process => "a process in a room",
+            PrincipalKind::Process => "a process in a sandbox",
             PrincipalKind::Token => "the holder of a token",
         })
     }

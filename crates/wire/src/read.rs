@@ -252,23 +252,23 @@ struct Variant {
 
 impl<'de> EnumAccess<'de> for Variant {
     type Error = Error;
-    type Variant = Held;
+    type Variant = HeldVariant;
 
-    fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Held), Error> {
+    fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, HeldVariant), Error> {
         let name: StringDeserializer<Error> = self.name.into_deserializer();
-        Ok((seed.deserialize(name)?, Held(self.value)))
+        Ok((seed.deserialize(name)?, HeldVariant(self.value)))
     }
 }
 
-struct Held(Option<Value>);
+struct HeldVariant(Option<Value>);
 
-impl Held {
+impl HeldVariant {
     fn value(self) -> Result<Json, Error> {
         self.0.map(Json).ok_or_else(|| Error::invalid_type(Unexpected::UnitVariant, &"a variant with a value"))
     }
 }
 
-impl<'de> VariantAccess<'de> for Held {
+impl<'de> VariantAccess<'de> for HeldVariant {
     type Error = Error;
 
     fn unit_variant(self) -> Result<(), Error> {

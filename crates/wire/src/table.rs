@@ -7,31 +7,41 @@
 //! **Invariant.** Every row has a variant of [`MethodCall`], and the server matches on all of them: a method without a handler, or a
 //! handler without a row, does not compile. Two rows of one name do not compile either.
 
+use crate::method::brain::{BrainListParams, BrainListResult};
 use crate::method::call::{CallCancelParams, CallRunParams, CallRunResult, ToolListResult};
 use crate::method::grant::{GrantListResult, GrantRevokeParams, TokenIssueParams, TokenIssueResult};
 use crate::method::journal::{
     JournalAcknowledgeParams, JournalDoubtsResult, JournalForgetParams, JournalForgetResult, JournalReadResult, JournalVerifyResult,
     RecordFilter,
 };
-use crate::method::kernel::{KernelDoctorResult, KernelStatusResult};
+use crate::method::kernel::{KernelDoctorResult, KernelNoticesResult, KernelStatusResult};
 use crate::method::merge::{MergeListResult, MergeUndoParams, MergeUndoResult};
 use crate::method::model::{
     BudgetGrantParams, BudgetListResult, BudgetReconcileParams, BudgetSetParams, CassetteListParams, CassetteListResult, GatewayOpenParams,
-    GatewayOpenResult, ModelUsageParams, ModelUsageResult,
+    GatewayOpenResult, ModelTryParams, ModelTryResult, ModelUsageParams, ModelUsageResult,
 };
 use crate::method::policy::{
-    PolicyCheckParams, PolicyCheckResult, PolicyExplainParams, PolicyExplainResult, PolicyLogParams, PolicyLogResult, PolicySuggestResult,
-    PolicyTrialParams, PolicyTrialResult,
+    PolicyCheckParams, PolicyCheckResult, PolicyExplainParams, PolicyExplainResult, PolicyHomeParams, PolicyHomeResult, PolicyLogParams,
+    PolicyLogResult, PolicySuggestResult, PolicyTrialParams, PolicyTrialResult,
 };
 use crate::method::process::{ProcCancelParams, ProcListResult};
+use crate::method::queue::{QueueChangeParams, QueueListParams, QueueListResult, QueueRemoveParams};
 use crate::method::review::{ReviewAnswerParams, ReviewListParams, ReviewListResult, ReviewShowParams, ReviewView};
 use crate::method::sandbox::{SandboxListResult, SandboxRunParams, SandboxTemplatesParams, SandboxTemplatesResult};
+use crate::method::skill::{SkillListParams, SkillListResult};
+use crate::method::talk::{TalkOpenParams, TalkOpenResult, TalkWatchParams};
 use crate::method::task::{
-    TaskAddParams, TaskAddResult, TaskAwaitParams, TaskDiffResult, TaskFileParams, TaskFileResult, TaskIdParams, TaskListParams,
-    TaskListResult, TaskMergeParams, TaskMergeResult, TaskPatchParams, TaskPatchResult, TaskRejectParams, TaskReplayParams,
-    TaskReplayResult, TaskTryParams, TaskTryResult, TaskView,
+    TaskAddParams, TaskAddResult, TaskAwaitParams, TaskContinueResult, TaskDiffResult, TaskFileParams, TaskFileResult, TaskIdParams,
+    TaskListParams, TaskListResult, TaskMergeParams, TaskMergeResult, TaskPatchParams, TaskPatchResult, TaskRejectParams, TaskReplayParams,
+    TaskReplayResult, TaskRetryParams, TaskSayParams, TaskTryParams, TaskTryResult, TaskView,
 };
-use crate::method::zone::{ZoneInitParams, ZoneInitResult, ZoneStatusParams, ZoneStatusResult, ZoneTrustParams, ZoneTrustResult};
+use crate::method::transcript::{TranscriptListParams, TranscriptListResult, TranscriptReadParams, TranscriptReadResult};
+use crate::method::watch::ProcWatchParams;
+use crate::method::work::{WorkListParams, WorkListResult};
+use crate::method::zone::{
+    ZoneCloseParams, ZoneCloseResult, ZoneInitParams, ZoneInitResult, ZoneResolveParams, ZoneResolveResult, ZoneStatusParams,
+    ZoneStatusResult, ZoneTrustParams, ZoneTrustResult,
+};
 use crate::method::{Method, Nothing};
 use crate::read;
 use crate::{ErrorCode, Principal, PrincipalKind, RpcError};
@@ -148,7 +158,6 @@ macro_rules! table {
 
         /// A request whose parameters were read.
         #[derive(Clone, Debug)]
-        #[expect(clippy::large_enum_variant, reason = "there is one for each request, and it is moved to its handler once")]
         pub enum MethodCall {
             $($id($params),)*
         }
@@ -182,9 +191,11 @@ const OPEN: Option<u64> = None;
 table! {
     /// What the kernel is doing, in figures.
     KernelStatus = "kernel.status" (Nothing) -> KernelStatusResult, [Operator] Reads Once Finishes SHORT;
+    /// What every command tells beside its own result: open doubts, and once what a crash interrupted.
+    KernelNotices = "kernel.notices" (Nothing) -> KernelNoticesResult, [Operator] Reads Once Finishes SHORT;
     /// Stops the kernel. Answered before it goes down; the client waits for the end of the stream.
     KernelStop = "kernel.stop" (Nothing) -> Nothing, [Operator] EndsKernel Once Finishes SHORT;
-    /// What this host supports and how to get the rest.
+    /// What this host supports and how to get the rest; toolchains that were found, after a new look.
     KernelDoctor = "kernel.doctor" (Nothing) -> KernelDoctorResult, [Operator] Reads Once Finishes SHORT;
 
     /// Opens a git work tree as a zone; writes the default files where there are none.
@@ -193,22 +204,45 @@ table! {
     ZoneTrust = "zone.trust" (ZoneTrustParams) -> ZoneTrustResult, [Operator] Changes Once Finishes SHORT;
     /// Zones with their processes and tasks.
     ZoneStatus = "zone.status" (ZoneStatusParams) -> ZoneStatusResult, [Operator] Reads Once Finishes SHORT;
+    /// Which work tree is meant by a repository and a branch, and where one would be made. Registers the repository that `path` is in.
+    ZoneResolve = "zone.resolve" (ZoneResolveParams) -> ZoneResolveResult, [Operator] Changes Once Finishes SHORT;
+    /// Stops the workers of a zone and forgets it. The files of the work tree stay.
+    ZoneClose = "zone.close" (ZoneCloseParams) -> ZoneCloseResult, [Operator] Changes Once Finishes OPEN;
 
     /// All processes.
     ProcList = "proc.list" (Nothing) -> ProcListResult, [Operator] Reads Once Finishes SHORT;
     /// Ends what a process does: its task, or its requests to models.
     ProcCancel = "proc.cancel" (ProcCancelParams) -> Nothing, [Operator] Changes Once Finishes SHORT;
+    /// Shows what a worker, a task or everybody does, from the recent past on, as `journal.record`. Takes `watch.beat`.
+    ProcWatch = "proc.watch" (ProcWatchParams) -> Nothing, [Operator] Reads Duplex Drops OPEN;
+
+    /// What each worker of a zone works on and has in its queue, first things first.
+    QueueList = "queue.list" (QueueListParams) -> QueueListResult, [Operator] Reads Once Finishes SHORT;
+    /// Has a worker take nothing from its queue; what it works on goes on.
+    QueuePause = "queue.pause" (QueueChangeParams) -> QueueListResult, [Operator] Changes Once Finishes SHORT;
+    /// Has a worker take from its queue again.
+    QueueResume = "queue.resume" (QueueChangeParams) -> QueueListResult, [Operator] Changes Once Finishes SHORT;
+    /// Takes tasks out of the queue that nobody works on. What they had changed is kept.
+    QueueRemove = "queue.remove" (QueueRemoveParams) -> Nothing, [Operator] Changes Once Finishes OPEN;
 
     /// Queues a task.
     TaskAdd = "task.add" (TaskAddParams) -> TaskAddResult, [Operator] Changes Once Finishes SHORT;
     /// All tasks, or those of one zone.
     TaskList = "task.list" (TaskListParams) -> TaskListResult, [Operator] Reads Once Finishes SHORT;
+    /// The skills that the roles of a project know.
+    SkillList = "skill.list" (SkillListParams) -> SkillListResult, [Operator] Reads Once Finishes SHORT;
     /// One task.
     TaskShow = "task.show" (TaskIdParams) -> TaskView, [Operator] Reads Once Finishes SHORT;
     /// Answers when the task has ended or waits for a person; `timeout` after `timeout_ms`.
     TaskAwait = "task.await" (TaskAwaitParams) -> TaskView, [Operator] Reads Once Drops OPEN;
-    /// Ends a task.
-    TaskCancel = "task.cancel" (TaskIdParams) -> TaskView, [Operator] Changes Once Finishes SHORT;
+    /// Ends a task. What it changed is kept.
+    TaskCancel = "task.cancel" (TaskIdParams) -> TaskView, [Operator] Changes Once Finishes OPEN;
+    /// Has a task go on that failed, stopped or was cancelled.
+    TaskRetry = "task.retry" (TaskRetryParams) -> TaskContinueResult, [Operator] Changes Once Finishes OPEN;
+    /// Says something more to a task: a further turn in the same conversation, over its own changes.
+    TaskSay = "task.say" (TaskSayParams) -> TaskContinueResult, [Operator] Changes Once Finishes OPEN;
+    /// Destroys what is kept of a task.
+    TaskDrop = "task.drop" (TaskIdParams) -> TaskView, [Operator] Changes Once Finishes SHORT;
     /// What a task changes.
     TaskDiff = "task.diff" (TaskIdParams) -> TaskDiffResult, [Operator] Reads Once Drops OPEN;
     /// A changed file itself, for what a diff does not show.
@@ -221,13 +255,27 @@ table! {
     TaskReplay = "task.replay" (TaskReplayParams) -> TaskReplayResult, [Operator] Changes Once Finishes OPEN;
     /// Runs a command over a task's files, in a room that is removed afterwards. Sends its output as `sandbox.output`, then answers.
     TaskTry = "task.try" (TaskTryParams) -> TaskTryResult, [Operator] Changes Stream Drops OPEN;
-    /// Drops a task's changes and closes its workspace.
+    /// Refuses a task's changes and closes its workspace. The changes are kept.
     TaskReject = "task.reject" (TaskRejectParams) -> TaskView, [Operator] Changes Once Finishes SHORT;
+
+    /// Talks with a worker's brain on the brain's own terminal. Sends what it draws as `sandbox.output`; takes `sandbox.input`,
+    /// `sandbox.resize` and `talk.leave`. Answers when what it changed waits for its merge.
+    TalkOpen = "talk.open" (TalkOpenParams) -> TalkOpenResult, [Operator] Changes Duplex Finishes OPEN;
+    /// Shows a talk that goes on, from its present screen to its end, as `sandbox.output`.
+    TalkWatch = "talk.watch" (TalkWatchParams) -> Nothing, [Operator] Reads Stream Drops OPEN;
+
+    /// What is kept of what workers wrote, newest first.
+    TranscriptList = "transcript.list" (TranscriptListParams) -> TranscriptListResult, [Operator] Reads Once Finishes SHORT;
+    /// Lines of transcripts, a page at a time: all, or those that have a text.
+    TranscriptRead = "transcript.read" (TranscriptReadParams) -> TranscriptReadResult, [Operator] Reads Once Drops SHORT;
 
     /// All merges.
     MergeList = "merge.list" (Nothing) -> MergeListResult, [Operator] Reads Once Finishes SHORT;
     /// Reverts a task's merge, path by path; what was edited since stays and is named.
     MergeUndo = "merge.undo" (MergeUndoParams) -> MergeUndoResult, [Operator] Changes Once Finishes OPEN;
+
+    /// What is under way: running commands with their last lines, and long work with how far it is.
+    WorkList = "work.list" (WorkListParams) -> WorkListResult, [Operator] Reads Once Finishes SHORT;
 
     /// All tools.
     ToolList = "tool.list" (Nothing) -> ToolListResult, [Operator] Reads Once Finishes SHORT;
@@ -258,6 +306,8 @@ table! {
     PolicyTrial = "policy.trial" (PolicyTrialParams) -> PolicyTrialResult, [Operator] Reads Once Finishes OPEN;
     /// Every version that was in force, newest first.
     PolicyLog = "policy.log" (PolicyLogParams) -> PolicyLogResult, [Operator] Reads Once Finishes SHORT;
+    /// Shows the operator's own policy file; with its hash, puts it in force in every project.
+    PolicyHome = "policy.home" (PolicyHomeParams) -> PolicyHomeResult, [Operator] Changes Once Finishes OPEN;
     /// Rules that would have saved questions.
     PolicySuggest = "policy.suggest" (PolicyLogParams) -> PolicySuggestResult, [Operator] Reads Once Finishes OPEN;
 
@@ -265,6 +315,10 @@ table! {
     GatewayOpen = "gateway.open" (GatewayOpenParams) -> GatewayOpenResult, [Operator] Changes Stream Drops SHORT;
     /// Recorded traffic with models.
     CassetteList = "cassette.list" (CassetteListParams) -> CassetteListResult, [Operator] Reads Once Finishes SHORT;
+    /// Asks a model for one word: a request of the operator's own, metered and recorded.
+    ModelTry = "model.try" (ModelTryParams) -> ModelTryResult, [Operator] Changes Once Finishes OPEN;
+    /// Brains: how each runs, who pays for it, its version, and what keeps it from working. Clients are asked for their versions.
+    BrainList = "brain.list" (BrainListParams) -> BrainListResult, [Operator] Reads Once Finishes OPEN;
     /// What was spent on models.
     ModelUsage = "model.usage" (ModelUsageParams) -> ModelUsageResult, [Operator] Reads Once Finishes SHORT;
     /// All budgets, and who waits at a cap.

@@ -51,6 +51,20 @@ impl MergePlan {
         MergePlan { steps, left: frozen.refused.clone() }
     }
 
+    /// Every path as one that goes in, and those that stay out.
+    pub fn told(&self) -> Vec<MergePath> {
+        self.left.iter().cloned().chain(self.steps.iter().filter(|step| !step.quiet).map(|step| step.path.clone())).collect()
+    }
+
+    /// How many paths it is about.
+    pub fn len(&self) -> u64 {
+        self.steps.len() as u64
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
     pub fn to_bytes(&self) -> Result<Vec<u8>, Fault> {
         serde_json::to_vec(self).map_err(|error| Fault::new(FaultKind::Bug, "a merge's log cannot be written", error))
     }
@@ -80,6 +94,11 @@ impl MergePlan {
         run(tree, go.into_iter().map(|step| (step, &step.after, &step.before)), blobs, at, &mut told)?;
         Ok(told)
     }
+}
+
+/// Which step a moment of `apply` or `revert` belongs to.
+pub fn step_of(moment: u64) -> u64 {
+    moment / MOMENTS
 }
 
 /// A step as the change that takes it back.

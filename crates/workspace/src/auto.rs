@@ -146,8 +146,12 @@ impl Project {
         for path in &files {
             folders.extend(Path::new(path).ancestors().skip(1).map(|folder| folder.to_string_lossy().into_owned()));
         }
-        let stems = files.iter().chain(&folders).map(|path| (shadow::stem_of(path), path.clone())).collect();
-        let scripts: Vec<String> = files.iter().cloned().chain(split(&hidden).into_iter().filter(|path| !path.ends_with('/'))).collect();
+        let hidden = split(&hidden);
+        // What git ignores can be loaded too.
+        let all =
+            hidden.iter().map(|path| path.trim_end_matches('/').to_owned()).chain(files.iter().cloned()).chain(folders.iter().cloned());
+        let stems = all.map(|path| (shadow::stem_of(&path), path)).collect();
+        let scripts: Vec<String> = files.iter().cloned().chain(hidden.into_iter().filter(|path| !path.ends_with('/'))).collect();
         let read = |path: &str| {
             Ok::<_, Fault>(match tree.now(path)? {
                 FileState::File { bytes, .. } => Script::Text(bytes),

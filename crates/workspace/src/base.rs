@@ -74,6 +74,12 @@ pub fn earliest_us() -> i64 {
     us(now.tv_sec, now.tv_nsec)
 }
 
+/// Comes back when what was changed before is stamped with an earlier time than what is changed then.
+pub async fn stamps_tick() {
+    // The clock that stamps files ticks every ten milliseconds at the least.
+    tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+}
+
 /// No file that was changed until now is stamped with a later time: newer kernels stamp by the exact clock where it matters.
 pub fn latest_us() -> i64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
@@ -82,6 +88,12 @@ pub fn latest_us() -> i64 {
 
 fn us(seconds: i64, nanoseconds: i64) -> i64 {
     seconds.saturating_mul(1_000_000).saturating_add(nanoseconds / 1000)
+}
+
+/// When something was last changed and last modified, by the clock that stamps files.
+pub(crate) fn stat_us(metadata: &std::fs::Metadata) -> (i64, i64) {
+    use std::os::unix::fs::MetadataExt;
+    (us(metadata.ctime(), metadata.ctime_nsec()), us(metadata.mtime(), metadata.mtime_nsec()))
 }
 
 /// Whether this machine's clock stamps the files of a project.

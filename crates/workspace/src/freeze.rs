@@ -51,10 +51,10 @@ impl<'a> PathCall<'a> {
         PathCall { content, ..self }
     }
 
-    pub fn of_frozen(frost: &'a FrozenPath) -> PathCall<'a> {
+    pub fn of_frozen(frozen_path: &'a FrozenPath) -> PathCall<'a> {
         // A file that gives its place to a folder goes.
-        let gone = matches!(frost.new, State::Absent | State::Folder);
-        PathCall::of(&frost.path, frost.from.as_deref(), frost.to.as_deref(), gone, frost.size)
+        let gone = matches!(frozen_path.new, State::Absent | State::Folder);
+        PathCall::of(&frozen_path.path, frozen_path.from.as_deref(), frozen_path.to.as_deref(), gone, frozen_path.size)
     }
 }
 
@@ -121,6 +121,8 @@ pub struct FrozenChanges {
 pub struct Freezer<'a, G> {
     pub gate: &'a G,
     pub bases: &'a Bases<'a>,
+    /// Called after each path.
+    pub at: &'a (dyn Fn() + Sync),
     /// Keeps a content as a blob, and reads one.
     pub keep: &'a (dyn Fn(&[u8]) -> Result<String, world::Fault> + Sync),
     pub blobs: &'a ReadBlob<'a>,
@@ -146,11 +148,12 @@ impl<G: ChangeGate> Freezer<'_, G> {
             };
             match looked {
                 PathOutcome::Unchanged => {}
-                PathOutcome::Include(frost) => changes.push(frost),
+                PathOutcome::Include(frozen_path) => changes.push(frozen_path),
                 PathOutcome::Conflict(conflict) if swaps.has(&path) => refused.push(left_out(&path, PathChange::Conflict, &conflict.why)),
                 PathOutcome::Conflict(conflict) => conflicts.push(conflict),
                 PathOutcome::Exclude(why) => refused.push(left_out(&path, path_change(change), &why)),
             }
+            (self.at)();
         }
         for (change, why) in look.settle(&mut changes).await? {
             refused.push(MergePath { refused: Some(why), ..change.told() });
@@ -295,6 +298,11 @@ impl<G: ChangeGate> PathFreezer<'_, G> {
             ChangeKind::Deleted => FileState::Absent,
             _ => self.with.upper.now(path)?,
         };
+        if let (FileKind::Symlink { target }, FileState::Other) = (&change.file, &theirs)
+            && target.to_str().is_none()
+        {
+            return Ok(PathOutcome::Exclude("it is a link to a name that is not valid UTF-8".into()));
+        }
         // Links were judged by where they led when changes were listed.
         let as_judged = match (&change.file, &theirs) {
             (FileKind::Symlink { target }, FileState::Link { target: now }) => target.as_os_str() == now.as_str(),
@@ -306,7 +314,7 @@ impl<G: ChangeGate> PathFreezer<'_, G> {
         }
         let (was, mine) = (self.with.bases.of(path), self.with.tree.now(path)?);
         let kind = if from.is_some() { PathChange::Renamed } else { path_change(change) };
-        let frost = FrozenPath {
+        let frozen_path = FrozenPath {
             path: path.to_owned(),
             kind,
             from,
@@ -317,21 +325,21 @@ impl<G: ChangeGate> PathFreezer<'_, G> {
             question,
             unguarded: false,
         };
-        let found = self.compare(frost, &was, &mine, &theirs).await?;
+        let found = self.compare(frozen_path, &was, &mine, &theirs).await?;
         self.guard(found)
     }
 
     /// What stands there must not be lost to an edit at the same moment. Where that can't be held, a person is told.
     fn guard(&self, found: PathOutcome) -> Result<PathOutcome, Stop> {
         Ok(match found {
-            PathOutcome::Include(mut frost) => {
-                if let Some(why) = self.with.tree.unguarded(&frost.path)? {
-                    frost.unguarded = true;
-                    if frost.old != State::Absent {
-                        frost.ask(format!("{}: {why}, so an edit of yours while it is merged could be lost", frost.path));
+            PathOutcome::Include(mut frozen_path) => {
+                if let Some(why) = self.with.tree.unguarded(&frozen_path.path)? {
+                    frozen_path.unguarded = true;
+                    if frozen_path.old != State::Absent {
+                        frozen_path.ask(format!("{}: {why}, so an edit of yours while it is merged could be lost", frozen_path.path));
                     }
                 }
-                PathOutcome::Include(frost)
+                PathOutcome::Include(frozen_path)
             }
             PathOutcome::Conflict(mut conflict) => {
                 if let Some(why) = self.with.tree.unguarded(&conflict.path)? {
@@ -345,7 +353,13 @@ impl<G: ChangeGate> PathFreezer<'_, G> {
     }
 
     /// Base, project and task: who changed what?
-    async fn compare(&self, mut frost: FrozenPath, was: &BaseState, mine: &FileState, theirs: &FileState) -> Result<PathOutcome, Stop> {
+    async fn compare(
+        &self,
+        mut frozen_path: FrozenPath,
+        was: &BaseState,
+        mine: &FileState,
+        theirs: &FileState,
+    ) -> Result<PathOutcome, Stop> {
         let Some(mut new) = theirs.keep(self.with.keep)? else { return Ok(PathOutcome::Exclude("it changed while it was read".into())) };
         let mut same_mode = true;
         if let State::File { mode, owner, .. } = &mut new {
@@ -358,28 +372,28 @@ impl<G: ChangeGate> PathFreezer<'_, G> {
                 (false, _) => mode.map(|mode| mode & 0o777),
             };
         }
-        frost.new = new;
-        match self.swaps.folder_at(&frost.path) {
+        frozen_path.new = new;
+        match self.swaps.folder_at(&frozen_path.path) {
             // The files in it have bases of their own.
             Some(Fate::Goes) if matches!(mine, FileState::Folder) => {
-                frost.old = State::Folder;
-                return Ok(PathOutcome::Include(frost));
+                frozen_path.old = State::Folder;
+                return Ok(PathOutcome::Include(frozen_path));
             }
-            Some(Fate::Comes) => frost.new = State::Folder,
+            Some(Fate::Comes) => frozen_path.new = State::Folder,
             _ => {}
         }
-        if (was.is(theirs) && same_mode) || frost.new.is(mine) {
+        if (was.is(theirs) && same_mode) || frozen_path.new.is(mine) {
             return Ok(PathOutcome::Unchanged);
         }
         let Some(old) = mine.keep(self.with.keep)? else {
-            return Ok(PathOutcome::Conflict(self.clash(&frost, "the project has something else there", None, None)));
+            return Ok(PathOutcome::Conflict(self.clash(&frozen_path, "the project has something else there", None, None)));
         };
-        frost.old = old;
-        if was.is(mine) || self.with.bases.is_checked_out(&frost.path, was, mine).await? {
+        frozen_path.old = old;
+        if was.is(mine) || self.with.bases.is_checked_out(&frozen_path.path, was, mine).await? {
             if was.is_dirty() {
-                frost.ask(format!("{}: you had edited it before the task began", frost.path));
+                frozen_path.ask(format!("{}: you had edited it before the task began", frozen_path.path));
             }
-            return Ok(PathOutcome::Include(frost));
+            return Ok(PathOutcome::Include(frozen_path));
         }
         let (FileState::File { bytes: mine, .. }, FileState::File { bytes: theirs, .. }) = (mine, theirs) else {
             let why = match (was, mine) {
@@ -387,52 +401,61 @@ impl<G: ChangeGate> PathFreezer<'_, G> {
                 (_, FileState::Absent) => "it is gone from the project, and the task changed it",
                 _ => "it was changed after the task began",
             };
-            let mine = Some(frost.old.clone());
-            return Ok(PathOutcome::Conflict(self.clash(&frost, why, mine, None)));
+            let mine = Some(frozen_path.old.clone());
+            return Ok(PathOutcome::Conflict(self.clash(&frozen_path, why, mine, None)));
         };
-        let Some(base) = self.with.bases.bytes(self.with.blobs, &frost.path, was).await? else {
+        let Some(base) = self.with.bases.bytes(self.with.blobs, &frozen_path.path, was).await? else {
             let why = if *was == BaseState::Absent { "both made it" } else { "what it held when the task began is not known" };
-            let mine = Some(frost.old.clone());
-            return Ok(PathOutcome::Conflict(self.clash(&frost, why, mine, None)));
+            let mine = Some(frozen_path.old.clone());
+            return Ok(PathOutcome::Conflict(self.clash(&frozen_path, why, mine, None)));
         };
         match three::merge(&base, mine, theirs) {
             three::Three::Clean(text) => {
                 let blob = (self.with.keep)(text.as_bytes())?;
-                if let State::File { blob: new, .. } = &mut frost.new {
+                if let State::File { blob: new, .. } = &mut frozen_path.new {
                     *new = blob;
                 }
-                frost.kind = PathChange::Merged;
-                frost.size = text.len() as u64;
-                frost.ask(format!("{}: it was changed after the task began; both changes are in", frost.path));
+                frozen_path.kind = PathChange::Merged;
+                frozen_path.size = text.len() as u64;
+                frozen_path.ask(format!("{}: it was changed after the task began; both changes are in", frozen_path.path));
                 // What goes in is the text of neither side, so it is judged as what it is.
-                let path = frost.path.clone();
-                let deed = PathCall::of(&path, None, None, false, frost.size);
+                let path = frozen_path.path.clone();
+                let deed = PathCall::of(&path, None, None, false, frozen_path.size);
                 let deed = if self.with.gate.reads_content() { deed.with_content(text.as_bytes()) } else { deed };
                 match self.with.gate.may_change(&deed, &path).await? {
-                    Ok(question) => question.into_iter().for_each(|why| frost.ask(why)),
+                    Ok(question) => question.into_iter().for_each(|why| frozen_path.ask(why)),
                     Err(why) => return Ok(PathOutcome::Exclude(why)),
                 }
-                Ok(if frost.new.is(&self.with.tree.now(&frost.path)?) { PathOutcome::Unchanged } else { PathOutcome::Include(frost) })
+                Ok(if frozen_path.new.is(&self.with.tree.now(&frozen_path.path)?) {
+                    PathOutcome::Unchanged
+                } else {
+                    PathOutcome::Include(frozen_path)
+                })
             }
             three::Three::Conflict(marked) => {
                 let marked = (self.with.keep)(marked.as_bytes())?;
-                let mine = Some(frost.old.clone());
-                Ok(PathOutcome::Conflict(self.clash(&frost, "it was changed after the task began, in the same place", mine, Some(marked))))
+                let mine = Some(frozen_path.old.clone());
+                Ok(PathOutcome::Conflict(self.clash(
+                    &frozen_path,
+                    "it was changed after the task began, in the same place",
+                    mine,
+                    Some(marked),
+                )))
             }
             three::Three::NotText => {
-                let mine = Some(frost.old.clone());
-                Ok(PathOutcome::Conflict(self.clash(&frost, "it was changed after the task began, and it is not text", mine, None)))
+                let mine = Some(frozen_path.old.clone());
+                Ok(PathOutcome::Conflict(self.clash(&frozen_path, "it was changed after the task began, and it is not text", mine, None)))
             }
         }
     }
 
-    fn clash(&self, frost: &FrozenPath, why: &str, mine: Option<State>, marked: Option<String>) -> Conflict {
+    fn clash(&self, frozen_path: &FrozenPath, why: &str, mine: Option<State>, marked: Option<String>) -> Conflict {
         Conflict {
-            path: frost.path.clone(),
+            path: frozen_path.path.clone(),
             why: why.to_owned(),
-            size: frost.size,
+            size: frozen_path.size,
             mine,
-            theirs: frost.new.clone(),
+            theirs: frozen_path.new.clone(),
             marked,
             unguarded: false,
         }

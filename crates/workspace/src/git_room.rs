@@ -7,6 +7,11 @@ use world::{Code, Fault, FaultKind, Refusal, Stop};
 
 /// Runs git in a room and gives its output.
 pub async fn git(room: &Workspace, args: &[&str], stdin: Option<Vec<u8>>) -> Result<Vec<u8>, Stop> {
+    git_with(room, args, &[], stdin).await
+}
+
+/// The same with more of an environment: another index, another place for objects, whose commit it is.
+pub async fn git_with(room: &Workspace, args: &[&str], more: &[(&str, &str)], stdin: Option<Vec<u8>>) -> Result<Vec<u8>, Stop> {
     let settings = [
         "core.fsmonitor=false",
         "core.hooksPath=/dev/null",
@@ -30,7 +35,7 @@ pub async fn git(room: &Workspace, args: &[&str], stdin: Option<Vec<u8>>) -> Res
         // A replacement could give a commit another content.
         ("GIT_NO_REPLACE_OBJECTS", "1"),
     ];
-    job.env = env.iter().map(|(key, value)| (key.into(), value.into())).collect();
+    job.env = env.iter().chain(more).map(|(key, value)| (key.into(), value.into())).collect();
     job.output_max = 64 * 1024 * 1024;
     job.limits.wall = Some(Duration::from_secs(120));
     let outcome = room.run(job, stdin).await.map_err(room_fault)?;
@@ -46,7 +51,7 @@ pub async fn git(room: &Workspace, args: &[&str], stdin: Option<Vec<u8>>) -> Res
         true => "it took too long; a file that git reads may be a pipe".to_owned(),
         false => String::from_utf8_lossy(&outcome.stderr).trim().to_owned(),
     };
-    Err(Fault::new(FaultKind::Room, format!("`git {command}` failed in the room"), why)
+    Err(Fault::new(FaultKind::Room, format!("`git {command}` failed in the sandbox"), why)
         .fix("run the same git command by hand in the project")
         .into())
 }

@@ -27,15 +27,20 @@ impl HostBinds {
             if TAKEN.iter().any(|taken| Path::new(taken).starts_with(path))
                 || ["/dev", "/proc", "/sys"].iter().any(|own| path.starts_with(own))
             {
-                return Err(bad("is a place where rooms have their own"));
+                return Err(bad("is a place where sandboxes have their own"));
             }
             if overlap(&source, &home) || overlap(path, &home) {
-                return Err(bad("holds the kernel's home or lies in it, which no room sees"));
+                return Err(bad("holds the kernel's home or lies in it, which no sandbox sees"));
             }
             // Without a last slash, and without `.`.
             Ok(Bind { source, target: path.components().collect(), writable: false })
         };
         show.iter().map(one).collect::<Result<_, _>>().map(HostBinds)
+    }
+
+    /// Where rooms see what is shown.
+    pub fn targets(&self) -> Vec<PathBuf> {
+        self.0.iter().map(|bind| bind.target.clone()).collect()
     }
 
     /// For a room over this project.
@@ -44,7 +49,7 @@ impl HostBinds {
             None => Ok(self.0.clone()),
             Some(bind) => Err(Refusal::new(
                 Code::Unsupported,
-                format!("`{}` is shown to rooms, and this project holds it or lies in it", bind.target.display()),
+                format!("`{}` is shown to sandboxes, and this project holds it or lies in it", bind.target.display()),
             )
             .hint("name a smaller folder in `sandbox: {show: […]}` of config.yml in $SKEP_HOME")),
         }
@@ -73,9 +78,9 @@ mod tests {
             (PathBuf::from("tools"), "must be an absolute path"),
             (at("tools/../home"), "must be an absolute path"),
             (at("nothing"), "cannot be shown"),
-            (PathBuf::from("/"), "is a place where rooms have their own"),
-            (PathBuf::from("/proc/self"), "is a place where rooms have their own"),
-            (PathBuf::from("/etc"), "is a place where rooms have their own"),
+            (PathBuf::from("/"), "is a place where sandboxes have their own"),
+            (PathBuf::from("/proc/self"), "is a place where sandboxes have their own"),
+            (PathBuf::from("/etc"), "is a place where sandboxes have their own"),
             (at("home"), "holds the kernel's home"),
             (at("home/keys"), "holds the kernel's home"),
             (at(""), "holds the kernel's home"),

@@ -10,7 +10,7 @@ use crate::aside;
 use crate::reader::{Folder, Unread};
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
-use policy::{HiddenBy, ReadView};
+use policy::{HiddenBy, ReadSilence, ReadView};
 use rustix::fs::FileType;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -51,8 +51,12 @@ impl Hidden {
             Hidden::Mask(pattern) => Some(Remedy::Unmask { pattern: pattern.clone() }),
             Hidden::Policy(HiddenBy::Ban(ban)) => Some(Remedy::RevokeBan { ban: *ban }),
             Hidden::Policy(HiddenBy::Rule(rule)) if rule.starts_with("builtin:") => None,
-            Hidden::Policy(HiddenBy::Rule(rule)) => Some(Remedy::ChangeRule { rule: rule.clone() }),
-            Hidden::Policy(HiddenBy::NoRule) => Some(Remedy::AddRule { tool: "fs.read".into(), host: None }),
+            Hidden::Policy(HiddenBy::Rule(rule)) => Some(match policy::home_rule(rule) {
+                Some(rule) => Remedy::ChangeHomePolicy { rule: Some(rule.to_owned()) },
+                None => Remedy::ChangeRule { rule: rule.clone() },
+            }),
+            Hidden::Policy(HiddenBy::NoRule(ReadSilence { is_home: true, .. })) => Some(Remedy::ChangeHomePolicy { rule: None }),
+            Hidden::Policy(HiddenBy::NoRule(_)) => Some(Remedy::AddRule { tool: "fs.read".into(), host: None }),
             Hidden::Always(_) | Hidden::Policy(HiddenBy::Review(_)) | Hidden::Same(_) => None,
         }
     }
@@ -154,6 +158,11 @@ impl Sight {
         &self.project
     }
 
+    /// Whether no rule lets the process read anything of the project, or asks.
+    pub fn shows_nothing(&self) -> bool {
+        matches!(self.view.below(""), Some(HiddenBy::NoRule(ReadSilence { is_whole: true, .. })))
+    }
+
     /// Why a path of the project is hidden.
     pub fn hides(&self, path: &str) -> Option<Hidden> {
         self.names.find(path).or_else(|| by_policy(path, self.view.at(path)))
@@ -182,7 +191,7 @@ impl Sight {
 
     fn counts(&self, by: &Hidden, path: &str) -> bool {
         // Opens nothing, follows no link, and waits beside the async workers. What cannot be told counts as there.
-        *by != Hidden::Policy(HiddenBy::NoRule)
+        !matches!(by, Hidden::Policy(HiddenBy::NoRule(_)))
             || aside(|| {
                 !matches!(Folder::open(&self.project).and_then(|project| project.look_within(Path::new(path))), Err(Unread::Absent))
             })
@@ -199,11 +208,12 @@ impl Sight {
     }
 }
 
-/// Rules that let some folders be read hardly mean that git is to break: its own folder is hidden where a rule or a ban says so. What its
-/// store gives away is told by `policy check`.
+/// Rules that let some folders be read hardly mean that git is to break: its own folder is hidden where a rule or a ban says so, and from
+/// who may read nothing at all. What its store gives away is told by `policy check`.
 fn by_policy(path: &str, hidden: Option<HiddenBy>) -> Option<Hidden> {
     let of_git = path == ".git" || path.starts_with(".git/");
-    hidden.filter(|by| !of_git || *by != HiddenBy::NoRule).map(Hidden::Policy)
+    let is_partial = |by: &HiddenBy| matches!(by, HiddenBy::NoRule(ReadSilence { is_whole: false, .. }));
+    hidden.filter(|by| !of_git || !is_partial(by)).map(Hidden::Policy)
 }
 
 #[cfg(test)]

@@ -41,7 +41,7 @@ const CHANGED: &str = "conflict: it was changed meanwhile";
 const BUSY: &str = "conflict: another program has it open for writing";
 const UNPROVEN: &str = "conflict: it cannot be told whether another program writes to it";
 const NO_EXCHANGE: &str = "conflict: this file system cannot exchange two files in one step";
-const LATE: &str = "conflict: another program opened it for writing while it was replaced, and what that writes is not here";
+const LATE: &str = "conflict: another program opened it for writing while it was replaced, and what it writes from now on is not here";
 const ELSEWHERE: &str = "a folder on its way is now something else";
 
 /// Where on its way a change is, for tests that kill the kernel there.
@@ -125,7 +125,7 @@ impl Tree {
         drop(grip);
         match removed {
             Removed::Yes => at(CrashPoint::Removed),
-            Removed::Late => return Ok(Some(LATE.into())),
+            Removed::Late => return site.keep(&temporary, LATE).map(Some),
             Removed::No => return site.put_back(&temporary).map(Some),
         }
         if unit.after == Shape::Absent {
@@ -350,7 +350,7 @@ impl Site<'_> {
         let aside = Spot { folder: &self.parent, name: &self.aside };
         match aside.remove_held(grip, &self.unit.before, self.proof(), self.blobs)? {
             Removed::Yes => at(CrashPoint::Removed),
-            Removed::Late => return Ok(Some(LATE.into())),
+            Removed::Late => return self.keep(&aside, LATE).map(Some),
             Removed::No => return self.keep(&aside, CHANGED).map(Some),
         }
         Ok(why)
@@ -382,13 +382,37 @@ fn can_exchange(folder: &OwnedFd) -> Result<bool, Errno> {
     if KNOWN.contains(&rustix::fs::fstatfs(folder)?.f_type) {
         return Ok(true);
     }
-    let names = [".skep-probe-1", ".skep-probe-2"];
-    for name in names {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        drop(rustix::fs::openat(folder, name, flags, Mode::RUSR | Mode::WUSR)?);
+    probe_exchange(folder)
+}
+
+/// Names that a probe tries; a project that holds them all wants it to fail.
+const PROBES_MAX: usize = 16;
+
+/// Exchanges two new files to see whether that works. What a project has by such a name is neither opened nor removed.
+fn probe_exchange(folder: &OwnedFd) -> Result<bool, Errno> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut names: Vec<OsString> = Vec::new();
+    let mut made = Ok(());
+    for name in (1..=PROBES_MAX).map(|number| OsString::from(format!(".skep-probe-{number}"))) {
+        match rustix::fs::openat(folder, &name, flags, Mode::RUSR | Mode::WUSR) {
+            Ok(_) => names.push(name),
+            Err(Errno::EXIST) => continue,
+            Err(error) => {
+                made = Err(error);
+                break;
+            }
+        }
+        if names.len() == 2 {
+            break;
+        }
     }
-    let can = exchange(folder, OsStr::new(names[0]), OsStr::new(names[1]));
-    for name in names {
+    let can = match (made, names.as_slice()) {
+        (Err(error), _) => Err(error),
+        (Ok(()), [one, other]) => exchange(folder, one, other),
+        // Nothing is known, so a person is asked.
+        (Ok(()), _) => Err(Errno::NOSYS),
+    };
+    for name in &names {
         rustix::fs::unlinkat(folder, name, AtFlags::empty())?;
     }
     match can {
@@ -400,4 +424,35 @@ fn can_exchange(folder: &OwnedFd) -> Result<bool, Errno> {
 
 fn device(folder: impl AsFd) -> Result<u64, Errno> {
     rustix::fs::fstat(folder).map(|stat| stat.st_dev)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{CWD, FileType, mknodat};
+    use std::fs;
+
+    /// A project may hold the very names that a probe uses: a pipe there must not be waited for, and a file must stay.
+    #[test]
+    fn a_probe_touches_nothing_that_the_project_has() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = OwnedFd::from(fs::File::open(dir.path()).unwrap());
+        let names = || {
+            let mut names: Vec<_> = fs::read_dir(dir.path()).unwrap().flatten().map(|entry| entry.file_name()).collect();
+            names.sort();
+            names
+        };
+        assert_eq!(probe_exchange(&folder), Ok(true), "the control");
+        assert!(names().is_empty());
+        mknodat(CWD, dir.path().join(".skep-probe-1"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        fs::write(dir.path().join(".skep-probe-2"), "mine").unwrap();
+        assert_eq!(probe_exchange(&folder), Ok(true));
+        assert_eq!(names(), [".skep-probe-1", ".skep-probe-2"]);
+        assert_eq!(fs::read(dir.path().join(".skep-probe-2")).unwrap(), b"mine");
+        for number in 3..=PROBES_MAX {
+            fs::create_dir(dir.path().join(format!(".skep-probe-{number}"))).unwrap();
+        }
+        assert_eq!(probe_exchange(&folder), Ok(false), "nothing is known");
+        assert_eq!(names().len(), PROBES_MAX);
+    }
 }

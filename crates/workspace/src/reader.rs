@@ -88,6 +88,11 @@ impl Folder {
         Ok(Folder { fd: rustix::fs::open(path, flags, Mode::empty())?, path: path.to_owned() })
     }
 
+    /// A folder that is open already, such as the project as a room sees it.
+    pub fn of(fd: OwnedFd, path: &Path) -> Folder {
+        Folder { fd, path: path.to_owned() }
+    }
+
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -4,16 +4,21 @@
 //! else is left where it is.
 
 use crate::shape::{Grip, Proof, ReadBlob, Seen, Shape, Spot, errno, holds, read};
-use crate::tree::{State, names};
-use rustix::fs::{AtFlags, FileType, RenameFlags};
+use crate::tree::{State, give, names};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use sandbox::{NoLease, WriteLease};
 use std::ffi::OsStr;
+use std::fs::File;
+use std::io::Seek;
 use std::path::Path;
+use std::time::Duration;
 use world::Fault;
 
 /// Deeper than any folder that a merge swaps.
 const DEPTH_MAX: usize = 200;
+/// Longer than an editor needs to save a file that it has opened.
+const WRITERS_MAX: Duration = Duration::from_secs(5);
 
 /// What came of removing what was held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,7 +26,7 @@ pub enum Removed {
     Yes,
     /// It is not what was held any more; it is still there, or the rest of it.
     No,
-    /// Somebody had found it before its name was taken, and opened it when it was gone.
+    /// Somebody had found it before its name was taken, opened it when it was gone, and writes to it still. What they wrote so far is there.
     Late,
 }
 
@@ -42,18 +47,40 @@ impl Known<'_> {
 impl Spot<'_> {
     /// Removes what was held here, if it is held still.
     pub fn remove_held(&self, grip: &Grip, shape: &Shape, proof: Proof, blobs: &ReadBlob<'_>) -> Result<Removed, Fault> {
-        let unlinked = || -> Result<Option<Removed>, Errno> {
-            if !self.is_held(grip, shape)? {
-                return Ok(Some(Removed::No));
-            }
-            let Some(lease) = &grip.lease else { return Ok(None) };
-            rustix::fs::unlinkat(self.folder, self.name, AtFlags::empty())?;
-            Ok(Some(if lease.holds() { Removed::Yes } else { Removed::Late }))
-        };
-        match unlinked().map_err(|error| self.fault("remove", error))? {
-            Some(removed) => Ok(removed),
+        if !self.is_held(grip, shape).map_err(|error| self.fault("remove", error))? {
+            return Ok(Removed::No);
+        }
+        match &grip.lease {
+            Some(lease) => self.unlink_leased(lease, || {}),
             None => Ok(if self.remove(&Known { whole: &[shape], written: None }, proof, blobs)? { Removed::Yes } else { Removed::No }),
         }
+    }
+
+    /// Removes a file under its lease. Whoever found its name before, and opens it for writing at this very moment, would write to a file
+    /// without a name: then what they made of it gets the name again. `meanwhile` is that moment, for tests.
+    pub fn unlink_leased(&self, lease: &WriteLease, meanwhile: impl FnOnce()) -> Result<Removed, Fault> {
+        if !lease.holds() {
+            return Ok(Removed::No);
+        }
+        meanwhile();
+        rustix::fs::unlinkat(self.folder, self.name, AtFlags::empty()).map_err(|error| self.fault("remove", error))?;
+        if lease.holds() {
+            return Ok(Removed::Yes);
+        }
+        let is_whole = lease.wait_for_writers(WRITERS_MAX);
+        self.copy_from(lease.file()).map_err(|error| self.fault("keep", error))?;
+        Ok(if is_whole { Removed::No } else { Removed::Late })
+    }
+
+    /// Makes a file here that holds what an open one does, where nothing is.
+    fn copy_from(&self, mut file: &File) -> Result<(), Errno> {
+        let stat = rustix::fs::fstat(file)?;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut copy = File::from(rustix::fs::openat(self.folder, self.name, flags, Mode::RUSR | Mode::WUSR)?);
+        file.rewind().and_then(|()| std::io::copy(&mut file, &mut copy)).map_err(|error| errno(&error))?;
+        give(&copy, (stat.st_uid, stat.st_gid))?;
+        rustix::fs::fchmod(&copy, Mode::from_raw_mode(stat.st_mode & 0o777))?;
+        rustix::fs::fsync(&copy)
     }
 
     /// Removes all that stands here if every content in it is known. Says whether nothing is left.
@@ -133,10 +160,8 @@ impl Spot<'_> {
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => match self.known_file(known, path, proof, blobs)? {
                 None => Ok(false),
-                Some(lease) => {
-                    if lease.as_ref().is_some_and(|lease| !lease.holds()) {
-                        return Ok(false);
-                    }
+                Some(Some(lease)) => Ok(self.unlink_leased(&lease, || {})? == Removed::Yes),
+                Some(None) => {
                     rustix::fs::unlinkat(self.folder, self.name, AtFlags::empty()).map_err(fault)?;
                     Ok(true)
                 }

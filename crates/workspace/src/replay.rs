@@ -88,9 +88,10 @@ pub async fn lay(
         aside(|| std::fs::create_dir_all(parent)).map_err(|error| Fault::io("make", parent, error))?;
         match (&was, bases.bytes(blobs, path, &was).await?) {
             (BaseState::Absent, _) => whiteout(&place)?,
-            (BaseState::Held { executable, .. } | BaseState::Committed { executable, .. }, Some(bytes))
-                if !matches!(now, FileState::Link { .. }) =>
-            {
+            (
+                BaseState::Held { executable, .. } | BaseState::Given { executable, .. } | BaseState::Committed { executable, .. },
+                Some(bytes),
+            ) if !matches!(now, FileState::Link { .. }) => {
                 aside(|| std::fs::write(&place, bytes)).map_err(|error| Fault::io("write", &place, error))?;
                 let mode = std::fs::Permissions::from_mode(if *executable { 0o755 } else { 0o644 });
                 std::fs::set_permissions(&place, mode).map_err(|error| Fault::io("set the mode of", &place, error))?;
@@ -108,7 +109,7 @@ pub async fn lay(
 }
 
 /// A room's jobs own what is beneath their changes, as they own what they wrote themselves.
-fn give(folder: &Path) -> Result<(), Fault> {
+pub(crate) fn give(folder: &Path) -> Result<(), Fault> {
     let (uid, gid) = sandbox::job_owner();
     let give = |path: &Path| lchown(path, Some(uid), Some(gid)).map_err(|error| Fault::io("give away", path, error));
     give(folder)?;
@@ -124,7 +125,7 @@ fn give(folder: &Path) -> Result<(), Fault> {
 }
 
 /// How an overlay says that a path of the layer beneath is gone.
-fn whiteout(place: &Path) -> Result<(), Fault> {
+pub(crate) fn whiteout(place: &Path) -> Result<(), Fault> {
     use rustix::fs::{CWD, FileType, Mode, mknodat};
     mknodat(CWD, place, FileType::CharacterDevice, Mode::empty(), 0).map_err(|error| Fault::io("hide", place, error))
 }

@@ -16,7 +16,9 @@ use world::Stop;
 use world::{Code, Refusal};
 
 mod config;
+mod file;
 mod reference;
+pub mod write;
 
 use reference::Target;
 pub use reference::is_commit;
@@ -26,6 +28,8 @@ const POINTER_BYTES_MAX: u64 = 16 * 1024;
 /// A repository of a million references has less.
 const PACKED_BYTES_MAX: u64 = 64 * 1024 * 1024;
 const CONFIG_BYTES_MAX: u64 = 1024 * 1024;
+/// That of ten million files.
+const INDEX_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 /// Of submodules and work trees; each that holds a credential is one mount of every room.
 const CONFIGS_MAX: usize = 1000;
 /// How often one reference may name another, as in git.
@@ -71,6 +75,54 @@ pub async fn branch(top: &Path, home: &Path) -> String {
 pub async fn head(top: &Path, home: &Path) -> Result<Option<String>, Stop> {
     let (top, home) = (top.to_owned(), home.to_owned());
     Ok(reader::bounded(move || Repository::open(&top, &home).ok().and_then(|repository| repository.head())).await?)
+}
+
+/// Which repository a work tree belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RepositoryIdentity {
+    /// The folder of git's own that all its work trees share.
+    pub folder: PathBuf,
+    /// Where it was cloned from.
+    pub remote: Option<String>,
+}
+
+impl RepositoryIdentity {
+    /// The name of the project's folder.
+    pub fn name(&self) -> String {
+        let project = if self.folder.ends_with(".git") { self.folder.parent() } else { Some(self.folder.as_path()) };
+        let name = project.and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        name.strip_suffix(".git").map(str::to_owned).unwrap_or(name)
+    }
+}
+
+/// The repository of a work tree. One that cannot be used is known by its place alone.
+pub async fn identity(top: &Path, home: &Path) -> Result<RepositoryIdentity, Stop> {
+    let (top, home) = (top.to_owned(), home.to_owned());
+    Ok(reader::bounded(move || match Repository::open(&top, &home) {
+        Ok(repository) => {
+            let common = repository.common();
+            let remote = common.read("config", CONFIG_BYTES_MAX).ok().and_then(|text| config::remote(&text));
+            RepositoryIdentity { folder: common.path().to_owned(), remote }
+        }
+        Err(_) => RepositoryIdentity { folder: top.join(".git"), remote: None },
+    })
+    .await?)
+}
+
+/// The work trees of a repository that are there, by what it says itself.
+pub async fn work_trees(folder: &Path) -> Result<Vec<PathBuf>, Stop> {
+    let folder = folder.to_owned();
+    Ok(reader::bounded(move || {
+        let main = folder.ends_with(".git").then(|| folder.parent().map(Path::to_owned)).flatten();
+        let Ok(common) = Folder::open(&folder) else { return main.into_iter().collect() };
+        let linked = common.list("worktrees", CONFIGS_MAX).unwrap_or_default().into_iter().filter_map(|name| {
+            let text = common.read(Path::new("worktrees").join(name).join("gitdir"), POINTER_BYTES_MAX).ok()?;
+            let pointer = PathBuf::from(OsStr::from_bytes(line(&text)?));
+            pointer.parent()?.canonicalize().ok()
+        });
+        main.into_iter().chain(linked).collect()
+    })
+    .await?)
 }
 
 /// What a room needs of a repository beside the project itself.
@@ -174,7 +226,7 @@ impl Repository {
         for folder in [&self.own, common] {
             if overlap(folder.path(), &home) {
                 return Err(unusable(
-                    "`.git` names a folder that holds the kernel's home or lies in it, which no room sees",
+                    "`.git` names a folder that holds the kernel's home or lies in it, which no sandbox sees",
                     "clone it anew",
                 ));
             }
@@ -252,14 +304,19 @@ impl Repository {
         reference::find(&self.common().read("packed-refs", PACKED_BYTES_MAX).ok()?, name)
     }
 
-    /// Git in a room opens these by itself, and would wait for ever for a pipe.
+    /// Git in a room opens these by itself, would wait for ever for a pipe, and read a file without end until its time is over.
     fn is_readable(&self) -> Result<(), Unusable> {
-        let own = ["HEAD", "index", "commondir"].map(|name| (&self.own, name));
-        let common = ["packed-refs", "shallow", "info/exclude", "info/attributes", "info/grafts", "objects/info/alternates"];
-        for (folder, name) in own.into_iter().chain(common.map(|name| (self.common(), name))) {
-            let kind = folder.look(name).map(|stat| FileType::from_raw_mode(stat.st_mode));
-            if kind.is_ok_and(|kind| !matches!(kind, FileType::RegularFile | FileType::Symlink | FileType::Directory)) {
+        let pointers = ["HEAD", "commondir"].map(|name| (&self.own, name, POINTER_BYTES_MAX));
+        let lists = ["packed-refs", "shallow", "info/exclude", "info/attributes", "info/grafts", "objects/info/alternates"];
+        let lists = lists.map(|name| (self.common(), name, PACKED_BYTES_MAX));
+        for (folder, name, bytes_max) in pointers.into_iter().chain(lists).chain([(&self.own, "index", INDEX_BYTES_MAX)]) {
+            let Ok(stat) = folder.look(name) else { continue };
+            let kind = FileType::from_raw_mode(stat.st_mode);
+            if !matches!(kind, FileType::RegularFile | FileType::Symlink | FileType::Directory) {
                 return Err(unusable(format!("`{name}` of the repository is not an ordinary file"), "remove it, or clone it anew"));
+            }
+            if kind.is_file() && u64::try_from(stat.st_size).is_ok_and(|size| size > bytes_max) {
+                return Err(unusable(format!("`{name}` of the repository is too large for git to read"), "remove it, or clone it anew"));
             }
         }
         Ok(())

@@ -45,7 +45,7 @@ pub fn few_enough(count: usize) -> Result<(), Refusal> {
     if count <= SPECIAL_MAX {
         return Ok(());
     }
-    let what = format!("the project holds {count} pipes and devices, and a room covers at most {SPECIAL_MAX}");
+    let what = format!("the project holds {count} pipes and devices, and a sandbox covers at most {SPECIAL_MAX}");
     Err(Refusal::new(Code::TooLarge, what).hint("remove them: find . -type p"))
 }
 

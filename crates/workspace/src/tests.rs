@@ -25,9 +25,9 @@ fn rounds(short: u64, long: u64) -> u64 {
 
 /// Contents by their names, as the vault has them.
 #[derive(Default)]
-pub(crate) struct Vault(BTreeMap<String, Vec<u8>>);
+pub(crate) struct TestBlobs(BTreeMap<String, Vec<u8>>);
 
-impl Vault {
+impl TestBlobs {
     fn keep(&mut self, bytes: &[u8]) -> String {
         let name = hash::sha256(bytes);
         self.0.insert(name.clone(), bytes.to_vec());
@@ -60,7 +60,7 @@ fn step(path: &str, before: State, after: State) -> MergeStep {
 }
 
 /// Carries steps out, or back, and tells what was left.
-fn run(project: &Path, steps: &[MergeStep], vault: &Vault, back: bool, at: &dyn Fn(usize, CrashPoint)) -> Vec<MergePath> {
+fn run(project: &Path, steps: &[MergeStep], vault: &TestBlobs, back: bool, at: &dyn Fn(usize, CrashPoint)) -> Vec<MergePath> {
     let tree = Tree::at(project.to_owned()).unwrap();
     let mut list: Vec<_> = steps.iter().map(|step| (step, &step.before, &step.after)).collect();
     if back {

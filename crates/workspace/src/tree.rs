@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use world::{Fault, limits};
@@ -45,6 +45,14 @@ impl State {
             (State::Link { target }, FileState::Link { target: now }) => target == now,
             (State::Folder, FileState::Folder) => true,
             _ => false,
+        }
+    }
+
+    /// The same without mode and owner, to compare what two looks found.
+    pub fn plain(&self) -> State {
+        match self {
+            State::File { blob, .. } => State::File { blob: blob.clone(), mode: None, owner: None },
+            other => other.clone(),
         }
     }
 
@@ -203,30 +211,32 @@ pub fn open_root(project: &Path) -> Result<OwnedFd, Fault> {
         .map_err(|error| Fault::io("open", project, error))
 }
 
+/// What stands at a name. It is found first and opened after that, so what is opened is what was looked at: a pipe or a device that takes
+/// the name in between is not.
 pub fn read(parent: &OwnedFd, name: &OsStr) -> Result<FileState, Errno> {
-    let stat = match rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
-        Ok(stat) => stat,
+    let found = match rustix::fs::openat(parent, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()) {
+        Ok(found) => found,
         Err(Errno::NOENT) => return Ok(FileState::Absent),
         Err(error) => return Err(error),
     };
+    let stat = rustix::fs::fstat(&found)?;
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile if stat.st_size as u64 <= limits::MERGE_FILE_MAX => {
-            let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-            let file = match rustix::fs::openat(parent, name, flags, Mode::empty()) {
-                // It became something else in between.
-                Err(Errno::NOENT | Errno::LOOP | Errno::NXIO) => return Ok(FileState::Other),
-                file => file?,
-            };
+            let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+            let file = rustix::fs::open(format!("/proc/self/fd/{}", found.as_raw_fd()), flags, Mode::empty())?;
             let mut bytes = Vec::new();
             let read = std::fs::File::from(file).take(limits::MERGE_FILE_MAX + 1).read_to_end(&mut bytes);
             read.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+            // It grew while it was read.
+            if bytes.len() as u64 > limits::MERGE_FILE_MAX {
+                return Ok(FileState::Other);
+            }
             Ok(FileState::File { bytes, mode: stat.st_mode & 0o7777, owner: (stat.st_uid, stat.st_gid) })
         }
-        FileType::Symlink => match rustix::fs::readlinkat(parent, name, Vec::new()) {
-            Ok(target) => Ok(target.into_string().map_or(FileState::Other, |target| FileState::Link { target })),
-            Err(Errno::NOENT | Errno::INVAL) => Ok(FileState::Other),
-            Err(error) => Err(error),
-        },
+        FileType::Symlink => {
+            let target = rustix::fs::readlinkat(&found, "", Vec::new())?;
+            Ok(target.into_string().map_or(FileState::Other, |target| FileState::Link { target }))
+        }
         FileType::Directory => Ok(FileState::Folder),
         _ => Ok(FileState::Other),
     }
@@ -306,6 +316,42 @@ mod tests {
                             }
                             _ => others += 1,
                         }
+                    }
+                }
+            });
+            over.store(true, Ordering::Relaxed);
+            raced.unwrap();
+        });
+    }
+
+    /// A file becomes a pipe that somebody writes to, and comes back: it is read, or it is something else, and never an error.
+    #[test]
+    fn a_file_that_becomes_a_pipe_is_not_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, pipe) = (folder.path().join("file"), folder.path().join("pipe"));
+        fs::write(&file, "harmless").unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        // With a writer that says nothing, a read of the pipe has nothing to give and would have to wait.
+        let _writer = fs::OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let flags = rustix::fs::RenameFlags::EXCHANGE;
+                while !over.load(Ordering::Relaxed) {
+                    rustix::fs::renameat_with(rustix::fs::CWD, &file, rustix::fs::CWD, &pipe, flags).unwrap();
+                }
+            });
+            let raced = std::panic::catch_unwind(|| {
+                let tree = Tree::at(folder.path().to_owned()).unwrap();
+                let (mut files, mut others) = (0, 0);
+                while files < 5_000 || others < 5_000 {
+                    match tree.now("file").unwrap() {
+                        FileState::File { bytes, .. } => {
+                            assert_eq!(bytes, b"harmless");
+                            files += 1;
+                        }
+                        FileState::Other => others += 1,
+                        other => panic!("{other:?}"),
                     }
                 }
             });

@@ -5,20 +5,28 @@
 use crate::base::{self, Dirty, DirtyFile};
 use crate::git_room::git;
 use crate::hash;
+use crate::keep::KeptChanges;
 use crate::reader::{self, Folder};
 use crate::shape::ReadBlob;
-use crate::tree::FileState;
+use crate::tree::{FileState, State};
 use sandbox::Workspace;
+use serde::{Deserialize, Serialize};
 use sha1::{Digest, Sha1};
 use std::collections::BTreeMap;
 use std::path::Path;
-use world::{Base, Stop};
+use world::{Base, Fault, Stop};
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum BaseState {
     Absent,
     /// A dirty or untracked file: SHA-256 of its content.
     Held {
+        blob: String,
+        executable: bool,
+    },
+    /// What the project held when the work was laid over it anew: SHA-256 of its content.
+    Given {
         blob: String,
         executable: bool,
     },
@@ -32,9 +40,21 @@ pub enum BaseState {
 }
 
 impl BaseState {
+    /// What stands at a path of the project, as the base of what is laid over it.
+    pub fn given(state: &State, keep: &dyn Fn(&[u8]) -> Result<String, Fault>) -> Result<BaseState, Fault> {
+        Ok(match state {
+            State::Absent => BaseState::Absent,
+            State::File { blob, mode, .. } => {
+                BaseState::Given { blob: blob.clone(), executable: mode.is_some_and(|mode| mode & 0o111 != 0) }
+            }
+            State::Link { target } => BaseState::Given { blob: keep(target.as_bytes())?, executable: false },
+            State::Folder => BaseState::Unproven,
+        })
+    }
+
     pub fn holds(&self, bytes: &[u8]) -> bool {
         match self {
-            BaseState::Held { blob, .. } => hash::sha256(bytes) == *blob,
+            BaseState::Held { blob, .. } | BaseState::Given { blob, .. } => hash::sha256(bytes) == *blob,
             BaseState::Committed { oid, .. } => git_name(bytes, oid.len()) == *oid,
             BaseState::Absent | BaseState::Unproven => false,
         }
@@ -52,7 +72,9 @@ impl BaseState {
     /// Of the permission bits only this one has a base, as git has it.
     pub fn executable(&self) -> Option<bool> {
         match self {
-            BaseState::Held { executable, .. } | BaseState::Committed { executable, .. } => Some(*executable),
+            BaseState::Held { executable, .. } | BaseState::Given { executable, .. } | BaseState::Committed { executable, .. } => {
+                Some(*executable)
+            }
             BaseState::Absent | BaseState::Unproven => None,
         }
     }
@@ -68,6 +90,8 @@ pub struct Bases<'a> {
     committed: BTreeMap<String, BaseState>,
     /// The commit that `committed` is from.
     head: Option<String>,
+    /// Paths that were kept from an earlier stretch of the same work, with bases of their own.
+    kept: KeptChanges,
     /// A room over the project alone, for git.
     room: &'a Workspace,
 }
@@ -84,7 +108,23 @@ impl<'a> Bases<'a> {
                 committed.extend(String::from_utf8_lossy(&listed).split('\0').filter_map(tree_entry));
             }
         }
-        Ok(Bases { dirty, committed, head: base.head.clone(), room })
+        Ok(Bases { dirty, committed, head: base.head.clone(), kept: KeptChanges::default(), room })
+    }
+
+    /// The bases of kept paths alone, for work that nobody has gone on with.
+    pub fn of_kept(room: &'a Workspace, kept: KeptChanges) -> Bases<'a> {
+        Bases { dirty: Dirty::default(), committed: BTreeMap::new(), head: None, kept, room }
+    }
+
+    /// Kept paths are measured against what they were measured against before.
+    #[must_use]
+    pub fn with_kept(self, kept: KeptChanges) -> Bases<'a> {
+        Bases { kept, ..self }
+    }
+
+    /// The commit that the base of a path is from.
+    pub fn head_of(&self, path: &str) -> Option<String> {
+        self.kept.head_of(path).or(self.head.as_ref()).cloned()
     }
 
     /// Of what was touched while the base was looked for, nobody knows what the task saw.
@@ -102,6 +142,9 @@ impl<'a> Bases<'a> {
     }
 
     pub fn of(&self, path: &str) -> BaseState {
+        if let Some(base) = self.kept.base_of(path) {
+            return base;
+        }
         match (self.dirty.files.get(path), self.committed.get(path)) {
             (Some(DirtyFile::Held { blob, executable }), _) => BaseState::Held { blob: blob.clone(), executable: *executable },
             (Some(DirtyFile::Absent), _) | (None, None) => BaseState::Absent,
@@ -120,9 +163,9 @@ impl<'a> Bases<'a> {
     /// The base's content as it stood in the work tree; `None` where it can't be had.
     pub async fn bytes(&self, blobs: &ReadBlob<'_>, path: &str, was: &BaseState) -> Result<Option<Vec<u8>>, Stop> {
         match was {
-            BaseState::Held { blob, .. } => Ok(Some(blobs(blob)?)),
+            BaseState::Held { blob, .. } | BaseState::Given { blob, .. } => Ok(Some(blobs(blob)?)),
             BaseState::Committed { oid, .. } => {
-                let Some(head) = &self.head else { return Ok(None) };
+                let Some(head) = self.head_of(path) else { return Ok(None) };
                 let object = format!("{head}:{path}");
                 let found = git(self.room, &["cat-file", "--filters", &object], None).await;
                 match found {

@@ -13,10 +13,10 @@ use world::Fault;
 
 /// Swaps of folders with files or links, each with every path that must change for it.
 #[derive(Debug, Default)]
-pub struct Swaps(BTreeMap<PathBuf, Swap>);
+pub struct Swaps(BTreeMap<PathBuf, FolderSwap>);
 
 #[derive(Debug)]
-struct Swap {
+struct FolderSwap {
     folder: Fate,
     members: BTreeSet<PathBuf>,
 }
@@ -55,7 +55,7 @@ impl Swaps {
                 continue;
             }
             members.insert(change.path.clone());
-            swaps.insert(change.path.clone(), Swap { folder, members });
+            swaps.insert(change.path.clone(), FolderSwap { folder, members });
         }
         Swaps(swaps)
     }
@@ -70,7 +70,7 @@ impl Swaps {
         let swap = |change: &FrozenPath| {
             let path = Path::new(&change.path);
             let inside = going.iter().map(|inner| Path::new(&inner.path)).filter(|inner| inner.starts_with(path));
-            root(change).map(|folder| (path.to_owned(), Swap { folder, members: inside.map(Path::to_owned).collect() }))
+            root(change).map(|folder| (path.to_owned(), FolderSwap { folder, members: inside.map(Path::to_owned).collect() }))
         };
         Swaps(going.iter().filter_map(swap).collect())
     }
@@ -78,6 +78,12 @@ impl Swaps {
     /// What becomes of the folder at a path that is swapped.
     pub fn folder_at(&self, path: &str) -> Option<Fate> {
         self.0.get(Path::new(path)).map(|swap| swap.folder)
+    }
+
+    /// The swaps that a path is in, each with the path at which something changes its kind, and all that must change for it.
+    pub fn around<'a>(&'a self, path: &'a str) -> impl Iterator<Item = (&'a Path, &'a BTreeSet<PathBuf>)> {
+        let is_in = move |(_, swap): &(&'a PathBuf, &'a FolderSwap)| swap.members.contains(Path::new(path));
+        self.0.iter().filter(is_in).map(|(root, swap)| (root.as_path(), &swap.members))
     }
 
     /// Whether a path is in a swap.

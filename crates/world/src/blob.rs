@@ -2,7 +2,7 @@
 //!
 //! Read off the stored payload and not off an [`crate::Event`], because verification looks at records that may be no events any more.
 
-use crate::{MergeState, World};
+use crate::{BrainSpec, MergeState, World};
 use serde::Deserialize;
 
 /// What a record says about blobs, by their names.
@@ -33,8 +33,15 @@ impl BlobNames {
     /// The blobs that a record of this kind names with this payload.
     pub fn of(kind: &str, payload: &str) -> BlobNames {
         let names_some = match kind {
-            "policy.updated" | "workspace.based" | "brain.remembered" | "merge.proposed" | "blob.forgotten" => true,
-            "call.finished" => payload.contains("\"blob\":\""),
+            "policy.updated"
+            | "policy.home_updated"
+            | "workspace.based"
+            | "work.kept"
+            | "brain.remembered"
+            | "brain.transcribed"
+            | "merge.proposed"
+            | "blob.forgotten" => true,
+            "call.finished" | "brain.talked" | "artifact.kept" => payload.contains("\"blob\":\""),
             "merge.started" => payload.contains("\"snapshot\":\""),
             "task.queued" => payload.contains("\"script:"),
             "merge.tested" => return BlobNames { kept: tested(payload).into_iter().collect(), forgotten: Vec::new() },
@@ -45,12 +52,11 @@ impl BlobNames {
         if kind == "blob.forgotten" {
             return BlobNames { kept: Vec::new(), forgotten: blobs };
         }
-        let brain = brain.as_deref().and_then(|brain| brain.strip_prefix("script:")).map(str::to_owned);
         // A field of this name in another kind of record is something else.
         let kept = match kind {
             "merge.proposed" => frozen,
             "merge.started" => snapshot,
-            "task.queued" => brain,
+            "task.queued" => brain.as_deref().and_then(BrainSpec::script_blob),
             _ => blob,
         };
         BlobNames { kept: kept.into_iter().collect(), forgotten: Vec::new() }
@@ -72,6 +78,9 @@ impl World {
         if let Some(zone) = self.zones.values().find(|zone| zone.policy.as_deref() == Some(name)) {
             return Some(format!("the policy of {}", zone.id));
         }
+        if self.home_policy.as_ref().is_some_and(|home| home.blob == name) {
+            return Some("the operator's own policy".to_owned());
+        }
         let merges =
             self.merges.values().filter(|merge| !matches!(merge.state, MergeState::Applied | MergeState::Undone | MergeState::Rejected));
         for merge in merges {
@@ -79,10 +88,14 @@ impl World {
                 return Some(merge.task.to_string());
             }
         }
+        let is_kept = |task: &&crate::Task| !task.state.ended() && task.kept.as_ref().is_some_and(|kept| kept.blob == name);
+        if let Some(task) = self.tasks.values().find(is_kept) {
+            return Some(task.id.to_string());
+        }
         let unended = self.tasks.values().filter(|task| !task.state.ended());
         let mut needing = unended.filter(|task| {
             let base = task.workspace.as_ref().and_then(|workspace| workspace.base.as_ref());
-            task.brain.strip_prefix("script:") == Some(name)
+            BrainSpec::script_blob(&task.brain).as_deref() == Some(name)
                 || base.is_some_and(|base| base.blob == name)
                 || task.memory.iter().any(|blob| blob == name)
         });
@@ -104,6 +117,7 @@ mod tests {
         assert_eq!(kept("merge.proposed", r#"{"frozen":"aa","blob":"bb"}"#), ["aa"]);
         assert_eq!(kept("merge.tested", r#"{"output":"aa","digest":"bb"}"#), ["aa"]);
         assert_eq!(kept("merge.started", r#"{"snapshot":"aa"}"#), ["aa"]);
+        assert_eq!(kept("work.kept", r#"{"blob":"aa","files":1,"bytes":3}"#), ["aa"]);
         assert_eq!(kept("brain.said", r#"{"blob":"aa"}"#), [""; 0]);
         assert_eq!(BlobNames::of("blob.forgotten", r#"{"blobs":["aa","bb"]}"#).forgotten, ["aa", "bb"]);
         assert_eq!(kept("policy.updated", "not json"), [""; 0]);

@@ -4,14 +4,16 @@
 //! whoever looks sees a tree in which no cap is passed by spent, reserved, leased and held together. *Spent* is what was reported, or
 //! counted where nothing was; what a request may have cost beyond that is *held* for a day, or until somebody reads it off a bill.
 
-mod books;
+mod accounts;
+mod by_task;
 pub mod crash;
 pub mod held;
 pub mod lease;
 
-use crate::{Pid, Remedy};
-pub(crate) use books::day;
-pub use books::{Accounts, By, Guess, Reserved, Row, UsageTotals};
+use crate::{Pid, Remedy, TaskId};
+pub(crate) use accounts::day;
+pub use accounts::{Accounts, By, CostParts, Guess, Reserved, Row, UsageTotals};
+pub use by_task::TaskUsage;
 pub use held::{Ending, Held};
 pub use lease::Lease;
 use serde::{Deserialize, Serialize};
@@ -125,6 +127,8 @@ pub struct Need<'a> {
 pub struct CapExceeded {
     /// Whose cap it is: the caller or one of its ancestors.
     pub pid: Pid,
+    /// The task whose own cap it is; then `pid` is its process.
+    pub task: Option<TaskId>,
     pub what: Cap,
     pub cap: u64,
     pub used: u64,
@@ -138,7 +142,7 @@ impl CapExceeded {
         self.used.saturating_add(self.need).saturating_sub(self.cap)
     }
 
-    /// How the operator lets it fit.
+    /// How the operator lets it fit, where it is a process's cap.
     pub fn remedy(&self) -> Remedy {
         Remedy::GrantBudget { pid: self.pid, what: self.what.to_string(), missing: self.missing() }
     }
@@ -183,7 +187,15 @@ impl Account {
         let budget = self.budget.as_ref()?;
         let short = |what, cap, used: u64, need: u64| {
             // What needs nothing fits even where all is spent.
-            (need > 0 && used.saturating_add(need) > cap).then_some(CapExceeded { pid, what, cap, used, need, at_cap: budget.at_cap })
+            (need > 0 && used.saturating_add(need) > cap).then_some(CapExceeded {
+                pid,
+                task: None,
+                what,
+                cap,
+                used,
+                need,
+                at_cap: budget.at_cap,
+            })
         };
         let rate = budget.requests_per_minute.and_then(|cap| {
             let made = if self.minute == minute(now_ms) { self.requests } else { 0 };

@@ -6,8 +6,9 @@
 
 use crate::world::transition::Transition;
 use crate::{
-    Alternative, Answer, BanId, Budget, CallId, CallPattern, Code, Deadline, Ending, GrantId, Hands, MergeId, MergePath, Mode, Observe,
-    Pid, Remedy, ReviewId, Scope, Side, TaskId, Terms, TokenId, UsageTotals, UsedRoom, World, ZoneId,
+    Alternative, Answer, BanId, Budget, CallId, CallPattern, Code, CommitWish, CostParts, Deadline, Ending, GrantId, Hands, MergeId,
+    MergePath, Mode, Observe, Pid, Remedy, RetryCause, ReviewId, Scope, Side, TaskId, Terms, TokenId, ToolList, UsageTotals, UsedRoom,
+    World, ZoneId,
 };
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -112,11 +113,28 @@ events! {
     /// The keys of these blobs are destroyed from here on: that they cannot be read is no loss, but was wanted.
     BlobForgotten = "blob.forgotten", Security { blobs: Vec<String>, by: String, reason: String }
 
+    /// The operator's files changed and are in force; `sections` are the parts that are new.
+    ConfigLoaded = "config.loaded", Security { files: Vec<String>, sections: Vec<String> }
+    /// The operator's files changed and cannot be used: what was in force stays.
+    ConfigRejected = "config.rejected", Security { files: Vec<String>, why: String }
+
     ZoneOpened = "zone.opened", Fact { zone: ZoneId, path: String, branch: String }
+    /// The zone is a work tree of the repository with this slug, whose folder of git's own is `repository`. The first of it registers it.
+    SiteRegistered = "site.registered", Fact { zone: ZoneId, site: String, repository: String }
+    /// Nobody works in the zone any more, and nothing of it is remembered but these records.
+    ZoneClosed = "zone.closed", Security { zone: ZoneId, by: String }
     /// The bundle in `blob` is in force for the zone from here on.
     PolicyUpdated = "policy.updated", Security { zone: ZoneId, blob: String, version: u64, by: String }
 
+    /// The text in `blob` is in force as the operator's own policy, in every zone, from here on.
+    HomePolicyUpdated = "policy.home_updated", Security { blob: String, version: u64, by: String }
+
     ProcSpawned = "proc.spawned", Fact { parent: Option<Pid>, name: String, role: String, zone: Option<ZoneId>, user: String }
+    /// A worker was taken on for this brain, by the name that it was asked for.
+    WorkerEnrolled = "worker.enrolled", Fact { brain: String, by: String }
+    /// The worker takes no task from its queue. What it works on goes on.
+    QueuePaused = "queue.paused", Fact { by: String }
+    QueueResumed = "queue.resumed", Fact { by: String }
     ProcExited = "proc.exited", Fact { killed: bool, reason: String }
     ProcPaused = "proc.paused", Fact { reason: String }
     ProcResumed = "proc.resumed", Fact { by: String }
@@ -128,11 +146,64 @@ events! {
     }
     /// The operator said what kind of caller its process is while it works on this.
     TaskTagged = "task.tagged", Security { tags: Vec<String>, by: String }
+    /// It starts when those before it have finished, and works for so long at most.
+    TaskScheduled = "task.scheduled", Fact {
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        after: Vec<TaskId>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        timeout_ms: Option<u64>,
+    }
+    /// It has another place in its queue.
+    TaskPrioritized = "task.prioritized", Fact { priority: i64, by: String }
+    /// Its worker does another task first, and then goes on with it.
+    TaskPaused = "task.paused", Fact { until: TaskId, by: String }
+    /// Its calls may use only tools that are on every one of these lists.
+    TaskNarrowed = "task.narrowed", Security { lists: Vec<ToolList>, by: String }
+    /// Its prompt, or the command that it runs, is a skill of a role; `role` is `None` for the worker that every project has.
+    SkillUsed = "skill.used", Fact { role: Option<String>, skill: String, params: BTreeMap<String, Value> }
     TaskStarted = "task.started", Fact { episode: u32 }
     TaskParked = "task.parked", Fact { review: ReviewId }
     TaskFinished = "task.finished", Fact { summary: String }
     TaskFailed = "task.failed", Fact { reason: String }
     TaskCancelled = "task.cancelled", Fact { by: String }
+    /// It could not go on, and may be retried.
+    TaskStopped = "task.stopped", Fact { reason: String, cause: RetryCause,
+        /// What lets it go on; a face says how.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        remedy: Option<Box<crate::Remedy>>,
+    }
+    /// A person has it go on, in the same conversation and with its kept work; with `prompt`, told something more. `calls` is a fresh
+    /// allowance. With `propose` no brain works on it: its kept changes are proposed.
+    TaskContinued = "task.continued", Fact {
+        by: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        prompt: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        original: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        calls: Option<u64>,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        propose: bool,
+    }
+    /// Its brain is asked for this artifact; until that is over, the task may change nothing.
+    HookStarted = "hook.started", Fact { artifact: String }
+    /// What came of it. A text that is too long for a record is whole in `blob`.
+    ArtifactKept = "artifact.kept", Fact {
+        artifact: String, text: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        blob: Option<String>,
+        bytes: u64,
+    }
+    /// Nothing came of it; the task ends without this artifact.
+    HookFailed = "hook.failed", Fact { artifact: String, reason: String }
+    /// Its changes that are not in the project are in this blob, in place of all that was kept before. `left` files were too much.
+    WorkKept = "work.kept", Fact {
+        blob: String, files: u64, bytes: u64,
+        #[serde(default, skip_serializing_if = "is_zero")]
+        left: u64,
+    }
+    /// What was kept is gone: a person dropped it, its time was over, or all of it is in the project.
+    WorkDropped = "work.dropped", Security { by: String, reason: String }
 
     /// From `since_us` on, by the clock that stamps files, something may run in the room.
     WorkspaceOpened = "workspace.opened", Fact { head: Option<String>, since_us: i64 }
@@ -201,12 +272,36 @@ events! {
     }
     MergeFinished = "merge.finished", Security { merge: MergeId, paths: Vec<MergePath> }
     MergeRejected = "merge.rejected", Security { merge: MergeId, by: String, reason: String }
-    /// A person chose between two versions of some paths.
-    MergeResolved = "merge.resolved", Security { merge: MergeId, sides: BTreeMap<String, Side>, by: String }
+    /// A person chose between two versions of some paths, or which paths go in at all, or that a commit is made of them.
+    MergeResolved = "merge.resolved", Security {
+        merge: MergeId,
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        sides: BTreeMap<String, Side>,
+        /// Paths and folders that go in; all without any.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        only: Vec<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        commit: Option<CommitWish>,
+        by: String,
+    }
+    /// The commit of a merge is in the repository, and `reference` is to go from `parent` to it. A boot that finds no more than this goes on.
+    MergeCommitting = "merge.committing", Security {
+        merge: MergeId, reference: String, commit: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        parent: Option<String>,
+    }
+    /// A commit of exactly the merged paths was made, and `reference` leads to it.
+    MergeCommitted = "merge.committed", Security { merge: MergeId, reference: String, commit: String, paths: Vec<String> }
+    /// The merge is in, and no commit was made of it.
+    MergeUncommitted = "merge.uncommitted", Security { merge: MergeId, reason: String }
     /// The kernel ran the trusted test command on exactly the changes of this digest.
     MergeTested = "merge.tested", Security {
         merge: MergeId, digest: String, command: Vec<String>, exit: Option<i32>, passed: Option<u64>, failed: Option<u64>, output: String, ok: bool,
     }
+    /// Commits that were made in a task's room are in the repository, and `reference`, which is no branch, leads to the last of them.
+    CommitsImported = "commits.imported", Security { reference: String, commit: String, count: u64 }
+    /// They stay where they are: a path of one may not change, or they cannot be read.
+    CommitsRefused = "commits.refused", Security { reason: String }
     /// The operator ran a command over what a task had made, in a room of its own.
     TaskTried = "task.tried", Fact { command: Vec<String>, ports: Vec<u16> }
     MergeUndoBegun = "merge.undo_begun", Security {
@@ -246,6 +341,9 @@ events! {
         held_micros: u64,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         ended: Option<Ending>,
+        /// What of `charged_micros` is which; `None` where the price is not known, and in records from before this was written down.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        parts: Option<CostParts>,
     }
     /// The kernel died with a request on its way: what it may have cost counts against the caps for a day. `lease` paid for a request
     /// that left no other record.
@@ -265,6 +363,19 @@ events! {
     BrainSaid = "brain.said", Progress { text: String }
     /// What a brain needs to go on after a crash; with `anew`, instead of all that was kept before.
     BrainRemembered = "brain.remembered", Fact { blob: String, anew: bool }
+    /// What a vendor's client wrote, line by line, in this blob.
+    BrainTranscribed = "brain.transcribed", Fact { blob: String, lines: u64, bytes: u64 }
+    /// A vendor's client works on the task: one that was booted, or with `reused` one that had worked for the same worker before. `why` says
+    /// why it was booted, or which task it had before.
+    BrainServed = "brain.served", Fact { process: i32, reused: bool, why: String }
+    /// A person talked with a brain on its own terminal. `blob` has what it drew, as it came, `dropped` bytes of it left out. With `ungated`
+    /// its own tools did not ask at the door: the room alone held them.
+    BrainTalked = "brain.talked", Security {
+        blob: Option<String>, bytes: u64,
+        #[serde(default, skip_serializing_if = "is_zero")]
+        dropped: u64,
+        ungated: bool, end: String,
+    }
     /// Records of this kind were dropped because the process made too many.
     RecordsDropped = "records.dropped", Fact { kind: String, count: u64 }
 }

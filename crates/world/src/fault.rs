@@ -24,12 +24,14 @@ pub enum FaultKind {
     DiskFull,
     /// The file system said no.
     Io,
-    /// A room could not be closed or a job could not be run.
+    /// The setup of a room failed, or a job could not be run.
     Room,
     /// The mind went away.
     Brain,
     /// The kernel is going down.
     Stopping,
+    /// The operator's own settings cannot be used.
+    Settings,
     /// We were wrong.
     Bug,
 }

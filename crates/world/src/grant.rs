@@ -45,7 +45,8 @@ pub enum Scope {
     Process {
         pid: Pid,
     },
-    /// A root process with all below it, as the journal names it.
+    /// A root process with all below it, as the journal names it. What was answered in a task is about that task and ends with it; what
+    /// the operator was asked for a call of their own ends with the kernel.
     Session {
         session: String,
     },
@@ -213,6 +214,9 @@ impl Grant {
 pub struct Ban {
     pub id: BanId,
     pub pid: Pid,
+    /// The task whose question led to it.
+    #[serde(default)]
+    pub task: Option<TaskId>,
     pub scope: Scope,
     pub what: CallPattern,
     pub reason: String,
@@ -285,6 +289,8 @@ pub enum ReviewState {
 pub enum Answer {
     Allow,
     Deny,
+    /// To a merge: not yet. Its task goes on with what the person said.
+    Changes,
 }
 
 #[cfg(test)]

@@ -29,6 +29,11 @@ impl FromStr for Pid {
     }
 }
 
+impl ZoneId {
+    /// No zone: what the operator does outside every project.
+    pub const NONE: ZoneId = ZoneId(0);
+}
+
 /// Text that is not an id of the wanted kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not {form}")]

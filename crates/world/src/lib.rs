@@ -4,7 +4,10 @@
 //! folded, and folding the same records always gives the same world.
 #![forbid(unsafe_code)]
 
+pub mod address;
 pub mod blob;
+pub mod brain_report;
+pub mod brain_spec;
 pub mod budget;
 pub mod call;
 pub mod doubt;
@@ -23,8 +26,14 @@ pub mod task;
 pub mod tier;
 pub mod world;
 
+pub use address::{TaskPlacement, WorkerAddress, ZoneAddress};
 pub use blob::BlobNames;
-pub use budget::{Account, Accounts, AtCap, Budget, By, Cap, CapExceeded, Ending, Held, Lease, Need, Reserved, Row, Spend, UsageTotals};
+pub use brain_report::{BrainAuth, BrainMode, BrainProblem, BrainReport, Capability, PreflightCode};
+pub use brain_spec::{BrainSpec, UnknownBrain, Vendor};
+pub use budget::{
+    Account, Accounts, AtCap, Budget, By, Cap, CapExceeded, CostParts, Ending, Held, Lease, Need, Reserved, Row, Spend, TaskUsage,
+    UsageTotals,
+};
 pub use call::{Hands, OpenCall, UsedRoom};
 pub use doubt::{Doubt, Doubts};
 pub use event::{Event, Weight};
@@ -34,10 +43,10 @@ pub use grant::{
     Used,
 };
 pub use id::{BanId, CallId, GrantId, MergeId, Pid, ReviewId, TaskId, TokenId, ZoneId};
-pub use merge::{Merge, MergePath, MergeState, PathChange, Side};
+pub use merge::{CommitWish, Merge, MergePath, MergeState, NOT_CHOSEN, PathChange, PreparedCommit, Side};
 pub use process::{NetUse, Process, ProcessState};
-pub use refusal::{Code, Missing, Refusal};
+pub use refusal::{Code, Missing, Refusal, RefusalKind};
 pub use remedy::{Listing, Remedy};
-pub use task::{Base, Mode, Task, TaskState, TaskWorkspace};
+pub use task::{Artifact, Base, FurtherPrompt, KeptWork, Mode, RetryCause, Task, TaskState, TaskWorkspace, ToolList, UNGATED};
 pub use tier::Tier;
-pub use world::{Illegal, World, Zone};
+pub use world::{HomePolicy, Illegal, RegisteredSite, World, Zone};

@@ -2,6 +2,28 @@
 
 /// Tasks waiting in one process's queue. Seed 000 asks for 100; a person who queues more has a loop.
 pub const QUEUE_MAX: usize = 100;
+/// Workers of one project, unless its `skep.yml` says otherwise: seed 000 asks for 10.
+pub const WORKERS_DEFAULT: usize = 10;
+/// The most that a `skep.yml` may ask for: each has a room, a brain and a conversation.
+pub const WORKERS_MAX: usize = 32;
+/// Tasks of one worker that are open at once because those before them wait for more of a budget.
+pub const TASKS_WAITING_MAX: usize = 8;
+/// Tools of one list that narrows a task: more than there are.
+pub const TOOL_LIST_MAX: usize = 64;
+/// Bytes of one artifact of a task. Seed 000 asks for 1 MB.
+pub const ARTIFACT_BYTES_MAX: usize = 1_000_000;
+/// Bytes of an artifact that its record holds; a longer one is whole in a blob.
+pub const ARTIFACT_INLINE_MAX: usize = 4 * 1024;
+/// What is asked for at a task's end: each costs a turn of its brain.
+pub const HOOKS_MAX: usize = 10;
+/// How long one of these may take, unless `skep.yml` says otherwise.
+pub const HOOK_MS_DEFAULT: u64 = 60_000;
+/// The longest that a `skep.yml` may let it take.
+pub const HOOK_MS_MAX: u64 = 3_600_000;
+/// Bytes of one file of a role. It is read by a brain before each task.
+pub const ROLE_FILE_BYTES_MAX: u64 = 64 * 1024;
+/// Files of all roles of a project.
+pub const ROLE_FILES_MAX: usize = 256;
 /// Bytes of a caller's tag, and tags of one task: words of a rule, not a text.
 pub const TAG_BYTES_MAX: usize = 64;
 pub const TAGS_MAX: usize = 16;
@@ -15,6 +37,11 @@ pub const OUTPUT_KEPT_MAX: usize = 1024 * 1024;
 pub const TASK_BLOB_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// How long ended work can be looked at, replayed and merged again before its contents are collected.
 pub const RETENTION_MS: u64 = 30 * 24 * 3600 * 1000;
+/// How long before that a person is told that a task's kept work will be gone.
+pub const RETENTION_TOLD_MS: u64 = 3 * 24 * 3600 * 1000;
+/// Bytes of one task's changes that are kept after its end. A task that wrote more wrote data and not work: what is beyond it is named
+/// and left out.
+pub const KEPT_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 /// Bytes of all blobs; beyond it the contents of what ended first are collected sooner.
 pub const BLOB_BYTES_MAX: u64 = 10 * 1024 * 1024 * 1024;
 /// A blob that was kept this lately may be named by a record that is on its way.
@@ -45,12 +72,37 @@ pub const NET_RECORDS_MAX: u64 = 2_000;
 pub const CALLS_OPEN_MAX: usize = 64;
 /// Wall-clock limit of a job in a room when its caller names none.
 pub const JOB_MS_DEFAULT: u64 = 300_000;
+/// The longest that one program of a vendor's runs: a month, which no task takes.
+pub const BRAIN_MS_MAX: u64 = 30 * 24 * 3_600_000;
+/// Bytes of one client's output that are kept, and that wait to be: a long day's work, and a moment of it.
+pub const TRANSCRIPT_BYTES_MAX: u64 = 64 << 20;
+pub const TRANSCRIPT_HELD_MAX: usize = 4 << 20;
+/// Transcripts of ended tasks that are kept of one repository and branch: more than anybody looks back.
+pub const TRANSCRIPTS_MAX: usize = 100;
+/// Watchers of one worker: more people than stand around one screen.
+pub const WATCHERS_MAX: usize = 10;
+/// How often watchers are looked after, and how long one may be silent; each says twice as often that it is there.
+pub const WATCH_SWEEP_MS: u64 = 30_000;
+pub const WATCH_SILENT_MS_MAX: u64 = 60_000;
+/// How long a vendor's client that has nothing to do stays for its worker's next task, unless the operator says otherwise: a person who comes
+/// back within half an hour finds it there.
+pub const CLIENT_IDLE_MS: u64 = 30 * 60_000;
+/// Clients that wait at a time: each holds a hundred megabytes or more.
+pub const CLIENTS_IDLE_MAX: usize = 16;
+/// How often a brain that crashes is started again before its task stops.
+pub const BRAIN_RESTARTS_MAX: u32 = 3;
 /// A brain that makes no move for this long is failed by the watchdog.
 pub const NO_PROGRESS_MS: u64 = 900_000;
 /// Records between two snapshots of the world: a boot folds at most this many.
 pub const SNAPSHOT_EVERY: u64 = 10_000;
 /// Masks of one room: each is a mount that every job's start copies.
 pub const MASKS_MAX: usize = 10_000;
+/// Bytes that jobs of a process may leave in its layer over shared caches for the next task; more begins anew. A few hundred crates or packages.
+pub const CACHE_LAYER_BYTES_MAX: u64 = 2 << 30;
+/// Files in such a layer: measuring it takes a second at most.
+pub const CACHE_LAYER_FILES_MAX: u64 = 200_000;
+/// Such layers that are kept at a time; the oldest goes.
+pub const CACHE_LAYERS_MAX: usize = 16;
 /// Time a clean stop may take before what is left is killed.
 pub const STOP_MS_MAX: u64 = 2_000;
 /// Ended tasks that stay in memory for `skep list`; older ones are in the journal only.

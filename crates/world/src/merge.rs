@@ -16,9 +16,52 @@ pub struct Merge {
     /// Whose version a person chose where both had changed a path.
     #[serde(default)]
     pub sides: BTreeMap<String, Side>,
+    /// Paths and folders that a person let in; all without any.
+    #[serde(default)]
+    pub only: Vec<String>,
+    /// The commit that is to be made of it.
+    #[serde(default)]
+    pub commit: Option<CommitWish>,
+    /// The commit that was prepared, or made.
+    #[serde(default)]
+    pub prepared: Option<PreparedCommit>,
     /// Blob with what each path held before and holds after; known once the merge has started.
     #[serde(default)]
     pub snapshot: Option<String>,
+}
+
+impl Merge {
+    /// Did it go into the work tree? One that was made a commit on another branch did not.
+    pub fn is_in_tree(&self) -> bool {
+        self.state == MergeState::Applied && self.commit.as_ref().is_none_or(|wish| wish.branch.is_none())
+    }
+}
+
+/// The commit that a person wants of a merge.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CommitWish {
+    /// Only on this branch, and the work tree is left alone; without it, on HEAD.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    pub message: String,
+    /// Whose commit it is.
+    pub name: String,
+    pub email: String,
+    /// As git writes it: `+0200`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub zone: String,
+}
+
+/// A commit whose objects are in the repository.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PreparedCommit {
+    pub commit: String,
+    pub parent: Option<String>,
+    /// `HEAD`, or `refs/heads/…`.
+    pub reference: String,
+    /// The reference leads to it.
+    pub is_made: bool,
 }
 
 /// One of two versions of a path.
@@ -112,6 +155,9 @@ impl std::fmt::Display for PathChange {
         f.pad(self.as_str())
     }
 }
+
+/// Why a path stays out that a person did not name.
+pub const NOT_CHOSEN: &str = "not chosen";
 
 /// What became of one path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

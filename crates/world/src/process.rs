@@ -8,7 +8,7 @@ pub struct Process {
     pub pid: Pid,
     /// `None` for pid 1 alone.
     pub parent: Option<Pid>,
-    /// `foreman.1`, `operator`, `kernel`.
+    /// `worker.1`, `operator`, `kernel`.
     pub name: String,
     pub role: String,
     pub zone: Option<ZoneId>,
@@ -21,6 +21,12 @@ pub struct Process {
     /// What jobs of it and of those below it did on the network.
     #[serde(default)]
     pub net: NetUse,
+    /// The brain that it was enrolled with, by name; `None` has the project's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub brain: Option<String>,
+    /// It takes no task from its queue.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub queue_paused: bool,
 }
 
 /// Traffic through the doors of rooms.

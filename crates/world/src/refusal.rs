@@ -4,6 +4,7 @@ use crate::Remedy;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::fmt;
+use std::time::Duration;
 
 /// The closed list of reasons for a no. `wire` maps each to JSON-RPC and exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -51,6 +52,27 @@ impl Code {
 pub enum Missing {
     Task,
     Zone,
+    Worker,
+    /// A repository.
+    Site,
+    Skill,
+    /// Which of several roles is meant, all of which know a skill.
+    OneRole,
+}
+
+/// What a refusal is about, where clients tell it apart from others of its [`Code`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RefusalKind {
+    /// Somebody has the worker to himself.
+    WorkerBusy,
+    QueueFull,
+    /// A repository has as many workers as it may have.
+    WorkersMax,
+    /// Nobody pays for the brain's models.
+    BrainUnauthenticated,
+    /// A brain's conversation is gone.
+    SessionExpired,
 }
 
 /// A no with its reason and, where there is one, the way to a yes.
@@ -70,6 +92,9 @@ pub struct Refusal {
     /// What does not exist, with [`Code::NotFound`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missing: Option<Missing>,
+    /// What it is about in particular.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<RefusalKind>,
     /// What a caller can act on beside the words: which tool, in which state, what there is instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<Box<Value>>,
@@ -77,12 +102,19 @@ pub struct Refusal {
 
 impl Refusal {
     pub fn new(code: Code, reason: impl Into<String>) -> Self {
-        Refusal { code, reason: short(reason.into()), hint: None, remedy: None, review: None, missing: None, detail: None }
+        Refusal { code, reason: short(reason.into()), hint: None, remedy: None, review: None, missing: None, kind: None, detail: None }
     }
 
     /// Something of a kind that clients know by its own code does not exist.
     pub fn missing(missing: Missing, reason: impl Into<String>) -> Self {
         Refusal { missing: Some(missing), ..Refusal::new(Code::NotFound, reason) }
+    }
+
+    /// It has a code of its own on the wire.
+    #[must_use]
+    pub fn kind(mut self, kind: RefusalKind) -> Self {
+        self.kind = Some(kind);
+        self
     }
 
     #[must_use]
@@ -110,6 +142,17 @@ impl Refusal {
         self
     }
 
+    /// It passes by itself after this time: the same call may be made again as it is.
+    #[must_use]
+    pub fn passes_after(self, wait: Duration) -> Self {
+        self.detail(json!({"is_retryable": true, RETRY_AFTER_MS: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)}))
+    }
+
+    /// After which time it has passed; `None` for what does not pass by itself.
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.detail.as_deref()?.get(RETRY_AFTER_MS)?.as_u64().map(Duration::from_millis)
+    }
+
     /// What a caller is told, as structure: `error`, `reason`, `hint`, whether the same call may be made again as it is, the remedy for
     /// faces that have words of their own for it, and the detail.
     pub fn told(&self) -> Value {
@@ -123,6 +166,9 @@ impl Refusal {
         told
     }
 }
+
+/// The detail of a refusal that passes by itself.
+const RETRY_AFTER_MS: &str = "retry_after_ms";
 
 /// Reasons quote what was asked, and a caller chooses how long that is; they are recorded and told.
 const TEXT_BYTES_MAX: usize = 4 * 1024;
@@ -167,6 +213,14 @@ mod tests {
         assert_eq!(refusal.told(), told);
         assert_eq!(serde_json::from_str::<Refusal>(&serde_json::to_string(&refusal).unwrap()).unwrap(), refusal);
         assert_eq!(Refusal::new(Code::Denied, "no").remedy(add(&"a".repeat(5_000))).remedy, None);
+    }
+
+    #[test]
+    fn what_passes_by_itself_says_when_and_may_be_asked_again() {
+        let refusal = Refusal::new(Code::Exhausted, "too many").passes_after(Duration::from_secs(2));
+        let told = json!({"error": "exhausted", "reason": "too many", "is_retryable": true, "retry_after_ms": 2_000});
+        assert_eq!((refusal.told(), refusal.retry_after()), (told, Some(Duration::from_secs(2))));
+        assert_eq!(Refusal::new(Code::Exhausted, "used up").retry_after(), None);
     }
 
     /// A record from before `missing`, and every refusal without it, reads and is written as it was.

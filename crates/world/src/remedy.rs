@@ -36,6 +36,8 @@ remedies! {
     ConfirmPolicy { phrase: String = "deny 12 calls".to_owned() };
     /// Make a zone of the folder that the reason names.
     InitProject;
+    /// Say which repository is meant, from wherever one is.
+    NameRepository;
     /// Have a commented default policy written.
     WriteDefaultPolicy;
     /// Have all problems of the policy file listed.
@@ -44,6 +46,10 @@ remedies! {
     ChangeRule { rule: String = "protect-src".to_owned() };
     /// Change the extension rule that denies it.
     ChangeExtensionRule { name: String = "not-today".to_owned() };
+    /// Change what the operator's own policy says in every project: a rule of it, or that none of it allows the call.
+    ChangeHomePolicy { rule: Option<String> = Some("no-cloud".to_owned()) };
+    /// Look at the operator's own policy file, and put it in force.
+    TrustHomePolicy;
     /// Add a rule that allows the call.
     AddRule { tool: String = "net.connect".to_owned(), host: Option<String> = Some("docs.rs".to_owned()) };
     /// Edit skep.yml or the files in .skep by hand.
@@ -88,6 +94,10 @@ remedies! {
     ShowTask { task: TaskId = TaskId(1) };
     /// Wait for a task to end.
     WatchTask { task: TaskId = TaskId(1) };
+    /// Have a task go on that stopped.
+    RetryTask { task: TaskId = TaskId(1) };
+    /// Say something more to a task.
+    SayMore { task: TaskId = TaskId(1) };
     /// End a task.
     CancelTask { task: Option<TaskId> = Some(TaskId(1)) };
     /// Look at what a task changes.
@@ -112,12 +122,24 @@ remedies! {
     List { what: Listing = Listing::Tools };
     /// See what this host lacks.
     RunDoctor;
+    /// Have another port of this machine lead to the same one of a room.
+    UseOtherPort { here: u16 = 8081, there: u16 = 8080 };
+    /// Give the work to the worker that has some already.
+    QueueBehind;
+    /// Say which of the roles that know a skill is to use it.
+    NameRole { roles: Vec<String> = vec!["reviewer".to_owned(), "mechanic".to_owned()] };
+    /// Give the next task a larger budget of its own.
+    LargerTaskBudget;
+    /// Commit a merge on the branch that is checked out.
+    CommitOnHead;
     /// Let the kernel end.
     StopKernel;
     /// Start the kernel where it may make cgroups.
     DelegateCgroups;
     /// Open the gateway to programs outside rooms.
     OpenLoopback;
+    /// Say which models there are, and where their keys are.
+    SetUpModel;
 }
 
 /// What can be listed.
@@ -172,7 +194,7 @@ impl Listing {
             Listing::Grants => "grants, bans and tokens",
             Listing::Budgets => "budgets",
             Listing::Merges => "merges",
-            Listing::Rooms => "open rooms",
+            Listing::Rooms => "open sandboxes",
             Listing::Templates => "templates",
             Listing::Cassettes => "cassettes",
             Listing::Doubts => "doubts about the journal",
@@ -199,13 +221,21 @@ impl fmt::Display for Remedy {
         match self {
             Remedy::TrustProject => f.write_str("the operator must look at the project's own files and trust them"),
             Remedy::ConfirmPolicy { phrase } => write!(f, "the operator must confirm it with the phrase `{phrase}`"),
-            Remedy::InitProject => f.write_str("the operator can make a zone of that folder"),
+            Remedy::NameRepository => f.write_str("the operator can name a repository and a branch"),
+            Remedy::InitProject => f.write_str("the operator can set that folder up"),
             Remedy::WriteDefaultPolicy => f.write_str("the operator can have a commented default written"),
             Remedy::CheckPolicy => f.write_str("the operator can have the policy checked, which says more"),
             Remedy::ChangeRule { rule } => write!(f, "only the operator can change rule `{rule}` in .skep/policy.yaml and trust it"),
             Remedy::ChangeExtensionRule { name } => {
                 write!(f, "only the operator can change the extension rule `{name}` in .skep/rules and trust it")
             }
+            Remedy::ChangeHomePolicy { rule: Some(rule) } => {
+                write!(f, "only the operator can change rule `{rule}` in policy.yaml of $SKEP_HOME and trust it")
+            }
+            Remedy::ChangeHomePolicy { rule: None } => {
+                f.write_str("only the operator can add a rule that allows it to policy.yaml in $SKEP_HOME and trust it")
+            }
+            Remedy::TrustHomePolicy => f.write_str("the operator must look at policy.yaml in $SKEP_HOME and trust it"),
             Remedy::AddRule { tool, host } => {
                 let host = host.as_ref().map_or_else(String::new, |host| format!(", `host: {host}`"));
                 write!(
@@ -234,6 +264,8 @@ impl fmt::Display for Remedy {
             Remedy::DescribeTask => f.write_str("say what to do"),
             Remedy::ShowTask { task } => write!(f, "the operator can look at where {task} stands and at what it did"),
             Remedy::WatchTask { task } => write!(f, "wait for {task}"),
+            Remedy::RetryTask { task } => write!(f, "have {task} go on"),
+            Remedy::SayMore { task } => write!(f, "say something more to {task}"),
             Remedy::CancelTask { task: Some(task) } => write!(f, "the operator can cancel {task}"),
             Remedy::CancelTask { task: None } => f.write_str("the operator can cancel a task"),
             Remedy::ShowChanges { task } => write!(f, "the operator can look at the changes of {task}"),
@@ -247,11 +279,15 @@ impl fmt::Display for Remedy {
             Remedy::VerifyJournal => f.write_str("the operator must verify the journal and look at the disk"),
             Remedy::List { what } => write!(f, "see the list of {}", what.noun()),
             Remedy::RunDoctor => f.write_str("the operator can have the host checked for what it lacks"),
+            Remedy::UseOtherPort { there, .. } => write!(f, "the operator can have another port lead to {there}"),
+            Remedy::NameRole { roles } => write!(f, "the operator can say which role: {}", roles.join(" or ")),
+            Remedy::QueueBehind => f.write_str("the operator can queue it behind what is worked on"),
+            Remedy::LargerTaskBudget => f.write_str("the operator can give the next task a larger budget"),
+            Remedy::CommitOnHead => f.write_str("the operator can commit on the branch that is checked out"),
             Remedy::StopKernel => f.write_str("the operator can stop the kernel"),
             Remedy::DelegateCgroups => f.write_str("the operator can start the kernel in a scope with delegated cgroups"),
-            Remedy::OpenLoopback => {
-                f.write_str("the operator can write `gateway: {loopback: true}` into config.yml in $SKEP_HOME and start the kernel anew")
-            }
+            Remedy::SetUpModel => f.write_str("the operator can set up models and their keys"),
+            Remedy::OpenLoopback => f.write_str("the operator can write `gateway: {loopback: true}` into config.yml in $SKEP_HOME"),
             Remedy::Unknown => f.write_str("the operator can help, with a newer version"),
         }
     }
@@ -276,7 +312,10 @@ mod tests {
             let stored = serde_json::to_value(&remedy).unwrap();
             names.insert(stored["do"].as_str().unwrap().to_owned());
             assert_eq!(serde_json::from_value::<Remedy>(stored).unwrap(), remedy);
-            assert!(!remedy.to_string().contains("skep ") && !remedy.to_string().ends_with('.'), "{remedy}");
+            assert!(
+                !remedy.to_string().contains("skep ") && !remedy.to_string().contains(" --") && !remedy.to_string().ends_with('.'),
+                "{remedy}"
+            );
         }
         assert_eq!(names.len(), examples.len());
         let stored = serde_json::to_string(&Remedy::RevokeBan { ban: BanId(1) }).unwrap();

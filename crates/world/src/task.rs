@@ -1,8 +1,8 @@
 //! A task: a piece of work with a state.
 
-use crate::{MergeId, Pid, ReviewId, TaskId, UsedRoom, ZoneId};
+use crate::{Budget, MergeId, Pid, ReviewId, TaskId, UsedRoom, ZoneId};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Task {
@@ -26,6 +26,9 @@ pub struct Task {
     pub episodes: u32,
     /// Calls it may still make; `None` is no limit.
     pub calls_left: Option<u64>,
+    /// What its requests to models may use, beside the caps of its process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Budget>,
     /// Calls that have their outcome. A scripted brain resumes behind them.
     pub calls_settled: u64,
     /// Bytes of its calls' outputs that are kept as blobs.
@@ -44,22 +47,154 @@ pub struct Task {
     /// As a replay it was compared with that task, and what came of it is on record.
     #[serde(default)]
     pub compared: bool,
+    /// That comparison found a difference.
+    #[serde(default)]
+    pub differs: bool,
     /// What the operator called its caller, for rules about `caller_tag`.
     #[serde(default)]
     pub tags: Vec<String>,
+    /// Its calls may use only tools that are on every one of these.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tool_lists: Vec<ToolList>,
+    /// The skill that it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skill: Option<String>,
+    /// What its brain is asked for at its end. Meanwhile it may change nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hook: Option<String>,
+    /// What it was asked for at its end, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub artifacts: BTreeMap<String, Artifact>,
     /// The rooms that its jobs had, as rules see them.
     #[serde(default)]
     pub rooms: BTreeSet<UsedRoom>,
     /// A job of it ran in a room that no record names: one from before rooms were written down.
     #[serde(default = "unknown")]
     pub in_unknown_room: bool,
+    /// Processes beside its own that changed something in its rooms: a command of the operator's, or the operator in the task of a brain.
+    #[serde(default)]
+    pub workers: BTreeSet<Pid>,
     /// What it writes is dropped at its end, whatever end that is.
     #[serde(default)]
     pub discard: bool,
     pub workspace: Option<TaskWorkspace>,
     pub merge: Option<MergeId>,
+    /// Its changes that are not in the project, as blobs; `None` where there are none.
+    #[serde(default)]
+    pub kept: Option<KeptWork>,
+    /// What a person said to it after its prompt, oldest first.
+    #[serde(default)]
+    pub further: Vec<FurtherPrompt>,
+    /// How often it was taken up again after it had ended or stopped.
+    #[serde(default)]
+    pub continued: u32,
+    /// It was taken up again only to propose its kept changes: no brain works on it.
+    #[serde(default)]
+    pub proposes_kept: bool,
+    /// Tasks that must have finished before it starts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<TaskId>,
+    /// The task that its worker does first, as it was interrupted for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused_for: Option<TaskId>,
+    /// How long it may be worked on; `None` is no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// How long it was worked on before the present stretch, and since when that goes.
+    #[serde(default)]
+    pub worked_ms: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub running_since_ms: Option<i64>,
     /// What the brain said at the end, or why it failed.
     pub summary: Option<String>,
+    /// What lets it go on, where it has stopped and that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<Box<crate::Remedy>>,
+}
+
+impl Task {
+    /// What it may do now: while its brain is asked for an artifact, read and answer.
+    pub fn present_mode(&self) -> Mode {
+        if self.hook.is_some() { Mode::Ask } else { self.mode }
+    }
+}
+
+/// The only tools that somebody lets a task have: names, or `fs.*` for all of a kind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolList {
+    /// Whose list it is: `role reviewer`, `skill code.review`, `the task`.
+    pub of: String,
+    pub tools: Vec<String>,
+}
+
+impl ToolList {
+    /// Is this tool on the list?
+    pub fn has(&self, tool: &str) -> bool {
+        self.tools.iter().any(|entry| match entry.strip_suffix('*') {
+            Some(kind) => tool.starts_with(kind),
+            None => entry == tool,
+        })
+    }
+}
+
+/// What a task was asked for at its end, or why it has none.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Artifact {
+    /// A text that is too long for a record is whole in `blob`.
+    Kept {
+        text: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        blob: Option<String>,
+        bytes: u64,
+    },
+    Failed {
+        reason: String,
+    },
+}
+
+impl Task {
+    /// When its time is over, if it has a limit and is worked on.
+    pub fn times_out_ms(&self) -> Option<i64> {
+        let left = self.timeout_ms?.saturating_sub(self.worked_ms);
+        Some(self.running_since_ms?.saturating_add(i64::try_from(left).unwrap_or(i64::MAX)))
+    }
+
+    /// Takes note that nobody works on it from `at_ms` on.
+    pub(crate) fn rest(&mut self, at_ms: i64) {
+        if let Some(since_ms) = self.running_since_ms.take() {
+            self.worked_ms = self.worked_ms.saturating_add(u64::try_from(at_ms.saturating_sub(since_ms)).unwrap_or(0));
+        }
+    }
+}
+
+/// The tag of work in which a brain used tools of its own that did not ask at the door.
+pub const UNGATED: &str = "ungated";
+
+/// A task's changes, kept as blobs after its workspace was closed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptWork {
+    /// Lists the paths, their contents and what each is measured against.
+    pub blob: String,
+    pub files: u64,
+    /// Bytes of the contents.
+    pub bytes: u64,
+    /// Files that were too much to be kept.
+    #[serde(default)]
+    pub left: u64,
+    pub since_ms: i64,
+}
+
+/// A further turn of a conversation: what a person said after the task's own prompt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FurtherPrompt {
+    pub prompt: String,
+    /// Name of the prompt in the vault, where the record has it without its secrets.
+    #[serde(default)]
+    pub original: Option<String>,
+    /// Calls that had their outcome when this turn began; `None` where the turn before it still went on.
+    #[serde(default)]
+    pub settled: Option<u64>,
 }
 
 /// Of a task in a snapshot that does not say.
@@ -98,12 +233,50 @@ pub enum TaskState {
     Parked {
         review: ReviewId,
     },
+    /// It could not go on, and going on later can help: it waits until a person has it retried. Its work is kept.
+    Stopped,
     Done,
     Failed,
     Cancelled,
 }
 
+/// Why a task could not go on although nothing is wrong with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RetryCause {
+    /// Its model could not be reached, or did not let it in.
+    Model,
+    /// A cap of money or tokens.
+    Budget,
+    /// It made all the calls that it may make.
+    Calls,
+    /// It made no move for too long, or took longer than it may.
+    Time,
+    /// A task that it was to come after failed.
+    After,
+    /// The kernel, a room or a disk failed.
+    Fault,
+}
+
+impl RetryCause {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            RetryCause::Model => "model",
+            RetryCause::Budget => "budget",
+            RetryCause::Calls => "calls",
+            RetryCause::Time => "time",
+            RetryCause::After => "after",
+            RetryCause::Fault => "fault",
+        }
+    }
+}
+
 impl TaskState {
+    /// Does nobody work on it, and nothing wait for an answer? Its workspace is closed then.
+    pub fn at_rest(self) -> bool {
+        self.ended() || self == TaskState::Stopped
+    }
+
     pub fn ended(self) -> bool {
         matches!(self, TaskState::Done | TaskState::Failed | TaskState::Cancelled)
     }
@@ -113,6 +286,7 @@ impl TaskState {
             TaskState::Queued => "queued",
             TaskState::Running => "running",
             TaskState::Parked { .. } => "parked",
+            TaskState::Stopped => "stopped",
             TaskState::Done => "done",
             TaskState::Failed => "failed",
             TaskState::Cancelled => "cancelled",

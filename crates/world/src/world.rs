@@ -3,6 +3,7 @@
 //! `check` says whether an event may be recorded now; the ledger asks it before it appends. `apply` folds a recorded event and
 //! cannot fail. **Invariant.** After `check(e)` is `Ok`, `apply(e)` has its full effect.
 
+mod queue;
 pub(crate) mod transition;
 
 use crate::budget;
@@ -26,6 +27,12 @@ pub struct World {
     pub tokens: BTreeMap<TokenId, Token>,
     pub merges: BTreeMap<MergeId, Merge>,
     pub zones: BTreeMap<ZoneId, Zone>,
+    /// Repositories by their slug.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sites: BTreeMap<String, RegisteredSite>,
+    /// The operator's own policy, in force in every zone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub home_policy: Option<HomePolicy>,
     /// Budgets, reservations and usage of models.
     #[serde(default)]
     pub books: Accounts,
@@ -35,6 +42,9 @@ pub struct World {
     /// How many kernels have started on this journal.
     #[serde(default)]
     pub starts: u64,
+    /// The last kernel that started has not stopped in order.
+    #[serde(default)]
+    pub is_running: bool,
     /// Time of the newest event; a commit's clock never goes behind it.
     pub now_ms: i64,
     /// Highest number given out of each kind.
@@ -49,6 +59,26 @@ pub struct Zone {
     /// Blob of the bundle in force; `None` until something is trusted.
     pub policy: Option<String>,
     pub policy_version: u64,
+    /// Slug of the repository that it is a work tree of; `None` until somebody uses a zone of an earlier version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub site: Option<String>,
+}
+
+/// A repository, with all its work trees.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RegisteredSite {
+    /// `org/repo`.
+    pub slug: String,
+    /// The folder of git's own that its work trees share.
+    pub repository: String,
+}
+
+/// A version of the operator's own policy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HomePolicy {
+    /// Its text.
+    pub blob: String,
+    pub version: u64,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -99,6 +129,16 @@ impl World {
     }
     pub fn next_zone(&self) -> ZoneId {
         ZoneId(self.last.zone + 1)
+    }
+
+    /// A number that changes whenever what is in force in a zone does; 0 while nothing is. `None` for a zone that there is not.
+    pub fn policy_version(&self, zone: ZoneId) -> Option<u64> {
+        // Both only grow, so their sum is another one after each change.
+        let home = self.home_policy.as_ref().map_or(0, |home| home.version);
+        if zone == ZoneId::NONE {
+            return Some(home);
+        }
+        self.zones.get(&zone).map(|zone| zone.policy_version + home)
     }
 
     /// The root process below the kernel that `pid` descends from, as the journal names it.
@@ -158,11 +198,21 @@ impl World {
         budgets.any(|budget| budget.micros.is_some() || !budget.tokens.is_empty())
     }
 
-    /// Does what holds for `scope` hold for this process?
-    pub fn in_scope(&self, scope: &Scope, pid: Pid, zone: ZoneId) -> bool {
+    /// Does a grant hold for this process, at work on this task?
+    pub fn is_granted(&self, grant: &Grant, pid: Pid, zone: ZoneId, task: Option<TaskId>) -> bool {
+        self.in_scope(&grant.scope, grant.task.filter(|_| grant.pid != Pid::OPERATOR), pid, zone, task)
+    }
+
+    /// The same for a ban.
+    pub fn is_banned(&self, ban: &Ban, pid: Pid, zone: ZoneId, task: Option<TaskId>) -> bool {
+        self.in_scope(&ban.scope, ban.task.filter(|_| ban.pid != Pid::OPERATOR), pid, zone, task)
+    }
+
+    /// Does what was answered in `of` for `scope` hold for this process?
+    fn in_scope(&self, scope: &Scope, of: Option<TaskId>, pid: Pid, zone: ZoneId, task: Option<TaskId>) -> bool {
         match scope {
             Scope::Process { pid: of } => self.ancestry(pid).any(|process| process.pid == *of),
-            Scope::Session { session } => self.session(pid) == *session,
+            Scope::Session { session } => self.session(pid) == *session && of.is_none_or(|of| task == Some(of)),
             Scope::Zone { zone: of } => zone == *of,
             Scope::User { user } => self.processes.get(&pid).is_some_and(|process| process.user == *user),
             Scope::All => true,
@@ -183,14 +233,6 @@ impl World {
 
     pub fn open_reviews(&self, pid: Pid) -> usize {
         self.reviews.values().filter(|review| review.pid == pid && review.state == ReviewState::Open).count()
-    }
-
-    /// What a process should take up next: highest priority first, then oldest.
-    pub fn next_queued(&self, pid: Pid) -> Option<&Task> {
-        self.tasks
-            .values()
-            .filter(|task| task.pid == pid && task.state == TaskState::Queued)
-            .max_by_key(|task| (task.priority, std::cmp::Reverse(task.id)))
     }
 
     /// The task a process is on.

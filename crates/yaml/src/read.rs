@@ -3,16 +3,16 @@
 //! **Invariant.** An error that has no place yet gets that of the innermost part in which it came up.
 
 use crate::error::{Location, YamlError, YamlFault};
-use crate::scalar::{self, Meaning};
+use crate::scalar::{self, ScalarMeaning};
 use crate::spanned;
-use crate::tree::{Content, Node};
+use crate::tree::{Content, YamlNode};
 use serde::de::value::{StrDeserializer, U64Deserializer};
 use serde::de::{DeserializeSeed, Deserializer, EnumAccess, IntoDeserializer, MapAccess, SeqAccess, VariantAccess, Visitor};
 
 type Read<T> = Result<T, YamlError>;
 
 #[derive(Clone, Copy)]
-pub(crate) struct Reader<'de>(pub(crate) &'de Node);
+pub(crate) struct Reader<'de>(pub(crate) &'de YamlNode);
 
 impl<'de> Reader<'de> {
     /// A word, or what is wrong with what stands there.
@@ -91,15 +91,15 @@ impl<'de> Deserializer<'de> for Reader<'de> {
             Content::Map(_) => return self.deserialize_map(visitor),
             Content::Word { text, is_plain } => (text, *is_plain),
         };
-        let meaning = if is_plain { scalar::meaning(text) } else { Meaning::Word };
+        let meaning = if is_plain { scalar::meaning(text) } else { ScalarMeaning::Word };
         self.placed(match meaning {
-            Meaning::Nothing => visitor.visit_unit(),
-            Meaning::Flag(flag) => visitor.visit_bool(flag),
-            Meaning::Natural(number) => visitor.visit_u64(number),
-            Meaning::Negative(number) => visitor.visit_i64(number),
-            Meaning::Float(number) if number.is_finite() => visitor.visit_f64(number),
-            Meaning::Float(_) => Err(self.other("this number is not finite")),
-            Meaning::Word => visitor.visit_str(text),
+            ScalarMeaning::Nothing => visitor.visit_unit(),
+            ScalarMeaning::Flag(flag) => visitor.visit_bool(flag),
+            ScalarMeaning::Natural(number) => visitor.visit_u64(number),
+            ScalarMeaning::Negative(number) => visitor.visit_i64(number),
+            ScalarMeaning::Float(number) if number.is_finite() => visitor.visit_f64(number),
+            ScalarMeaning::Float(_) => Err(self.other("this number is not finite")),
+            ScalarMeaning::Word => visitor.visit_str(text),
         })
     }
 
@@ -185,7 +185,7 @@ impl<'de> Deserializer<'de> for Reader<'de> {
     }
 }
 
-struct Items<'de>(std::slice::Iter<'de, Node>);
+struct Items<'de>(std::slice::Iter<'de, YamlNode>);
 
 impl<'de> SeqAccess<'de> for Items<'de> {
     type Error = YamlError;
@@ -200,8 +200,8 @@ impl<'de> SeqAccess<'de> for Items<'de> {
 }
 
 struct Entries<'de> {
-    left: std::slice::Iter<'de, (Node, Node)>,
-    value: Option<&'de Node>,
+    left: std::slice::Iter<'de, (YamlNode, YamlNode)>,
+    value: Option<&'de YamlNode>,
 }
 
 impl<'de> MapAccess<'de> for Entries<'de> {
@@ -227,27 +227,27 @@ struct Variant<'de> {
 
 impl<'de> EnumAccess<'de> for Variant<'de> {
     type Error = YamlError;
-    type Variant = Held<'de>;
+    type Variant = VariantNode<'de>;
 
-    fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Read<(V::Value, Held<'de>)> {
+    fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Read<(V::Value, VariantNode<'de>)> {
         let name: StrDeserializer<'_, YamlError> = self.name.word()?.into_deserializer();
         let variant = self.name.placed(seed.deserialize(name))?;
-        Ok((variant, Held { name: self.name, value: self.value }))
+        Ok((variant, VariantNode { name: self.name, value: self.value }))
     }
 }
 
-struct Held<'de> {
+struct VariantNode<'de> {
     name: Reader<'de>,
     value: Option<Reader<'de>>,
 }
 
-impl<'de> Held<'de> {
+impl<'de> VariantNode<'de> {
     fn value(self) -> Read<Reader<'de>> {
         self.value.ok_or_else(|| self.name.other("this word needs a value: write `word: value`"))
     }
 }
 
-impl<'de> VariantAccess<'de> for Held<'de> {
+impl<'de> VariantAccess<'de> for VariantNode<'de> {
     type Error = YamlError;
 
     fn unit_variant(self) -> Read<()> {
@@ -275,10 +275,10 @@ struct Placed<'de>(Reader<'de>);
 
 impl<'de> EnumAccess<'de> for Placed<'de> {
     type Error = YamlError;
-    type Variant = Held<'de>;
+    type Variant = VariantNode<'de>;
 
-    fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Read<(V::Value, Held<'de>)> {
+    fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Read<(V::Value, VariantNode<'de>)> {
         let place: U64Deserializer<YamlError> = self.0.0.at.packed().into_deserializer();
-        Ok((seed.deserialize(place)?, Held { name: self.0, value: Some(self.0) }))
+        Ok((seed.deserialize(place)?, VariantNode { name: self.0, value: Some(self.0) }))
     }
 }

@@ -2,7 +2,7 @@
 
 /// What a plain word stands for where any type may.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Meaning {
+pub(crate) enum ScalarMeaning {
     Nothing,
     Flag(bool),
     Natural(u64),
@@ -11,20 +11,20 @@ pub(crate) enum Meaning {
     Word,
 }
 
-pub(crate) fn meaning(text: &str) -> Meaning {
+pub(crate) fn meaning(text: &str) -> ScalarMeaning {
     if is_nothing(text) {
-        return Meaning::Nothing;
+        return ScalarMeaning::Nothing;
     }
     if let Some(flag) = flag(text) {
-        return Meaning::Flag(flag);
+        return ScalarMeaning::Flag(flag);
     }
     match whole(text) {
         Some(number) => match (u64::try_from(number), i64::try_from(number)) {
-            (Ok(natural), _) => Meaning::Natural(natural),
-            (_, Ok(negative)) => Meaning::Negative(negative),
-            _ => Meaning::Float(number as f64),
+            (Ok(natural), _) => ScalarMeaning::Natural(natural),
+            (_, Ok(negative)) => ScalarMeaning::Negative(negative),
+            _ => ScalarMeaning::Float(number as f64),
         },
-        None => float(text).map_or(Meaning::Word, Meaning::Float),
+        None => float(text).map_or(ScalarMeaning::Word, ScalarMeaning::Float),
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 /// A part of a file.
 #[derive(Debug, Clone)]
-pub(crate) struct Node {
+pub(crate) struct YamlNode {
     pub(crate) at: Location,
     pub(crate) content: Content,
 }
@@ -19,30 +19,30 @@ pub(crate) enum Content {
         text: String,
         is_plain: bool,
     },
-    List(Vec<Node>),
+    List(Vec<YamlNode>),
     /// Keys are words, each once.
-    Map(Vec<(Node, Node)>),
+    Map(Vec<(YamlNode, YamlNode)>),
 }
 
-impl Node {
-    fn nothing(at: Location) -> Node {
-        Node { at, content: Content::Word { text: String::new(), is_plain: true } }
+impl YamlNode {
+    fn nothing(at: Location) -> YamlNode {
+        YamlNode { at, content: Content::Word { text: String::new(), is_plain: true } }
     }
 
     /// The same at another place: what is wrong with it is wrong where its alias stands.
-    fn copy(&self, at: Location) -> Node {
+    fn copy(&self, at: Location) -> YamlNode {
         let content = match &self.content {
             Content::Word { .. } => self.content.clone(),
             Content::List(items) => Content::List(items.iter().map(|item| item.copy(at)).collect()),
             Content::Map(entries) => Content::Map(entries.iter().map(|(key, value)| (key.copy(at), value.copy(at))).collect()),
         };
-        Node { at, content }
+        YamlNode { at, content }
     }
 
     /// How many parts it has, and how deeply they are nested.
     fn size(&self) -> (usize, usize) {
-        fn of_all<'n>(nodes: impl Iterator<Item = &'n Node>) -> (usize, usize) {
-            let sizes = nodes.map(Node::size);
+        fn of_all<'n>(nodes: impl Iterator<Item = &'n YamlNode>) -> (usize, usize) {
+            let sizes = nodes.map(YamlNode::size);
             let (count, depth) = sizes.fold((0, 0), |(count, depth), (more, deeper)| (count + more, depth.max(deeper)));
             (count + 1, depth + 1)
         }
@@ -55,7 +55,7 @@ impl Node {
 }
 
 /// Reads the one document of a file.
-pub(crate) fn parse(text: &str) -> Result<Node, YamlError> {
+pub(crate) fn parse(text: &str) -> Result<YamlNode, YamlError> {
     let mut builder = Builder::default();
     for event in Parser::new_from_str(text) {
         let (event, span) = event.map_err(|error| {
@@ -65,7 +65,7 @@ pub(crate) fn parse(text: &str) -> Result<Node, YamlError> {
         })?;
         builder.take(event, place(&span))?;
     }
-    Ok(builder.root.unwrap_or_else(|| Node::nothing(Location::new(1, 1))))
+    Ok(builder.root.unwrap_or_else(|| YamlNode::nothing(Location::new(1, 1))))
 }
 
 fn place(span: &Span) -> Location {
@@ -77,22 +77,22 @@ fn place(span: &Span) -> Location {
 struct Builder {
     open: Vec<Frame>,
     /// What has an anchor, by its number.
-    anchored: HashMap<usize, Node>,
-    root: Option<Node>,
+    anchored: HashMap<usize, YamlNode>,
+    root: Option<YamlNode>,
     has_document: bool,
     nodes: usize,
 }
 
 /// A list or map that is not closed yet.
 struct Frame {
-    node: Node,
+    node: YamlNode,
     /// Zero is none.
     anchor: usize,
     /// The key whose value comes next.
-    key: Option<Node>,
+    key: Option<YamlNode>,
     keys: HashSet<String>,
     /// What the merge keys of a map stand for.
-    merges: Vec<Node>,
+    merges: Vec<YamlNode>,
 }
 
 impl Builder {
@@ -105,7 +105,7 @@ impl Builder {
             }
             Event::Scalar(text, style, anchor, tag) => {
                 let is_plain = is_plain(style, tag.as_deref(), at)?;
-                let node = Node { at, content: Content::Word { text: text.into_owned(), is_plain } };
+                let node = YamlNode { at, content: Content::Word { text: text.into_owned(), is_plain } };
                 self.count(1, 0, at)?;
                 self.close(node, anchor)
             }
@@ -133,7 +133,7 @@ impl Builder {
     fn open(&mut self, content: Content, anchor: usize, tag: Option<&Tag>, at: Location) -> Result<(), YamlError> {
         is_plain(ScalarStyle::Plain, tag, at)?;
         self.count(1, 1, at)?;
-        let node = Node { at, content };
+        let node = YamlNode { at, content };
         self.open.push(Frame { node, anchor, key: None, keys: HashSet::new(), merges: Vec::new() });
         Ok(())
     }
@@ -151,7 +151,7 @@ impl Builder {
     }
 
     /// Puts a part that is whole where it belongs.
-    fn close(&mut self, node: Node, anchor: usize) -> Result<(), YamlError> {
+    fn close(&mut self, node: YamlNode, anchor: usize) -> Result<(), YamlError> {
         if anchor != 0 {
             let (count, _) = node.size();
             self.count(count, 0, node.at)?;
@@ -168,7 +168,7 @@ impl Builder {
 }
 
 impl Frame {
-    fn add(&mut self, node: Node) -> Result<(), YamlError> {
+    fn add(&mut self, node: YamlNode) -> Result<(), YamlError> {
         let entries = match &mut self.node.content {
             Content::List(items) => {
                 items.push(node);
@@ -197,12 +197,12 @@ impl Frame {
     }
 
     /// Adds what merge keys bring: what a map says itself counts before it, and of several the first.
-    fn finish(mut self) -> Result<Node, YamlError> {
+    fn finish(mut self) -> Result<YamlNode, YamlError> {
         let Content::Map(entries) = &mut self.node.content else { return Ok(self.node) };
         for merge in self.merges {
             let maps = match merge.content {
                 Content::List(items) => items,
-                content => vec![Node { at: merge.at, content }],
+                content => vec![YamlNode { at: merge.at, content }],
             };
             for map in maps {
                 let Content::Map(brought) = map.content else {

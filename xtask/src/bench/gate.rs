@@ -1,6 +1,6 @@
 //! One decision of the gate, alone and beside other engines.
 
-use super::table::{Row, Table};
+use super::table::{Table, TableRow};
 use super::{figures, number, objects};
 use crate::run::{cargo, output, root};
 use anyhow::{Context, Result};
@@ -15,7 +15,7 @@ pub(super) fn measure(table: &mut Table) -> Result<()> {
             "wildcard" => (", all wildcards", false),
             _ => (", worst case", false),
         };
-        table.push(Row {
+        table.push(TableRow {
             what: format!("gate decision, {rules:.0} rules{kind}"),
             ours: format!("p50 {p50:.0} ns"),
             reference: format!("p99 {p99:.0} ns"),
@@ -45,7 +45,7 @@ pub(super) fn measure_rivals(table: &mut Table) -> Result<()> {
             None => (format!("{gate} cannot: {}", line["cannot"].as_str().unwrap_or_default()), String::new()),
         };
         let what = format!("gate decision, {rules:.0} rules");
-        table.push(Row { what, ours: format!("p50 {ours:.0} ns"), reference, figure, promise: "", holds: None });
+        table.push(TableRow { what, ours: format!("p50 {ours:.0} ns"), reference, figure, promise: "", holds: None });
     }
     Ok(())
 }

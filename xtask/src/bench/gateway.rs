@@ -1,7 +1,7 @@
 //! What the gateway adds to a request.
 
 use super::home::skep;
-use super::table::{Row, Table};
+use super::table::{Table, TableRow};
 use super::{figures, number};
 use anyhow::{Context, Result};
 
@@ -15,7 +15,7 @@ pub(super) fn measure(table: &mut Table) -> Result<()> {
                 0.0 => "at once".to_owned(),
                 ms => format!("after {ms:.0} ms"),
             };
-            table.push(Row {
+            table.push(TableRow {
                 what: format!("gateway, first byte, upstream answers {thinks}"),
                 ours: format!("p50 {:.0} µs", direct + added),
                 reference: format!("direct {direct:.0} µs"),
@@ -25,7 +25,7 @@ pub(super) fn measure(table: &mut Table) -> Result<()> {
             });
         }
         let per_core = number(&report, "chunks_per_core_s")?;
-        table.push(Row {
+        table.push(TableRow {
             what: "gateway, streamed chunks".into(),
             ours: format!("{:.0}/s", number(&report, "chunks_per_s")?),
             reference: String::new(),
@@ -35,7 +35,7 @@ pub(super) fn measure(table: &mut Table) -> Result<()> {
         });
         let soak = &report["soak"];
         let (failed, grown, files) = (number(soak, "failed")?, number(soak, "grown_kib")?, number(soak, "more_files")?);
-        table.push(Row {
+        table.push(TableRow {
             what: format!("gateway, {:.0} s under load", number(soak, "seconds")?),
             ours: format!("{:.0} requests, {failed:.0} failed", number(soak, "requests")?),
             reference: String::new(),

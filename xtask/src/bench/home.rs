@@ -9,16 +9,16 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A kernel of our own in a temporary home, gone when this is dropped.
-pub(super) struct Home {
+pub(super) struct BenchHome {
     pub(super) path: PathBuf,
     skep: PathBuf,
 }
 
-impl Home {
-    pub(super) fn new() -> Result<Home> {
+impl BenchHome {
+    pub(super) fn new() -> Result<BenchHome> {
         let path = std::env::temp_dir().join(format!("skep-bench-{}", std::process::id()));
         std::fs::create_dir_all(&path)?;
-        Ok(Home { path, skep: skep() })
+        Ok(BenchHome { path, skep: skep() })
     }
 
     pub(super) fn skep(&self, arguments: &[&str]) -> Command {
@@ -46,7 +46,7 @@ impl Home {
     }
 }
 
-impl Drop for Home {
+impl Drop for BenchHome {
     fn drop(&mut self) {
         // Best effort at the end of a measurement; a kernel that is left stops nothing.
         self.stop();

@@ -1,6 +1,6 @@
 //! Appending beside a raw group commit, verifying beside raw hashing.
 
-use super::table::{Row, Table};
+use super::table::{Table, TableRow};
 use super::{figures, number};
 use anyhow::{Context, Result};
 
@@ -10,7 +10,7 @@ pub(super) fn measure(table: &mut Table) -> Result<()> {
             let (ours, raw) = (number(line, "ours_per_s")?, number(line, "raw_per_s")?);
             let writers = number(line, "writers")?;
             let promised = writers >= 64.0;
-            table.push(Row {
+            table.push(TableRow {
                 what: format!("journal append, {writers:.0} writers"),
                 ours: format!("{ours:.0}/s"),
                 reference: format!("raw fdatasync {raw:.0}/s"),
@@ -20,7 +20,7 @@ pub(super) fn measure(table: &mut Table) -> Result<()> {
             });
         }
         let (ours, raw) = (number(&report["verify"], "ours_mb_per_s")?, number(&report["verify"], "raw_mb_per_s")?);
-        table.push(Row {
+        table.push(TableRow {
             what: "journal verify".into(),
             ours: format!("{ours:.0} MB/s"),
             reference: format!("raw SHA-256 {raw:.0} MB/s"),

@@ -1,7 +1,7 @@
 //! The kernel from its start on: answers, rooms over large projects, memory.
 
-use super::home::{Home, git, median, ms, project, time};
-use super::table::{Row, Table};
+use super::home::{BenchHome, git, median, ms, project, time};
+use super::table::{Table, TableRow};
 use super::{figures, number};
 use crate::run::output;
 use anyhow::Result;
@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::Duration;
 
 pub(super) fn measure(table: &mut Table) -> Result<()> {
-    let home = Home::new()?;
+    let home = BenchHome::new()?;
     let cold = median(9, || {
         home.stop();
         time(|| output(&mut home.skep(&["ps", "--json"])))
@@ -18,7 +18,7 @@ pub(super) fn measure(table: &mut Table) -> Result<()> {
     let warm = median(31, || time(|| output(&mut home.skep(&["ps", "--json"]))))?;
     let plain = median(31, || time(|| output(&mut Command::new("true"))))?;
     let plain = format!("fork/exec {:.2} ms", ms(plain));
-    let row = |what, time, promise, most| Row::promise(what, format!("{:.2} ms", ms(time)), plain.clone(), promise, ms(time) <= most);
+    let row = |what, time, promise, most| TableRow::promise(what, format!("{:.2} ms", ms(time)), plain.clone(), promise, ms(time) <= most);
     table.push(row("cold start to first answer", cold, "≤ 20 ms", 20.0));
     table.push(row("command on a running kernel", warm, "≤ 5 ms", 5.0));
     let socket = home.path.join("home/kernel.sock");
@@ -26,7 +26,7 @@ pub(super) fn measure(table: &mut Table) -> Result<()> {
         let (ours, echo) = (number(&line, "ours_us")?, number(&line, "echo_us")?);
         let figure = format!("{:.2} ×", ours / echo);
         let (ours_text, reference) = (format!("{ours:.1} µs"), format!("raw echo {echo:.1} µs"));
-        table.push(Row {
+        table.push(TableRow {
             what: "socket round trip".into(),
             ours: ours_text,
             reference,
@@ -40,7 +40,7 @@ pub(super) fn measure(table: &mut Table) -> Result<()> {
 }
 
 /// A command in a room of its own over a project of many files, beside one of a single file. Room, masks, base and record together.
-fn large(table: &mut Table, home: &Home) -> Result<()> {
+fn large(table: &mut Table, home: &BenchHome) -> Result<()> {
     const FILES: usize = 100_000;
     let (small, big) = (home.path.join("small"), home.path.join("large"));
     for (zone, files) in [(&small, 1), (&big, FILES)] {
@@ -59,7 +59,7 @@ fn large(table: &mut Table, home: &Home) -> Result<()> {
     let (first_small, first) = (ms(room(&small)?), ms(room(&big)?));
     let (later_small, later) = (ms(median(7, || room(&small))?), ms(median(7, || room(&big))?));
     for (what, ours, reference) in [("first", first, first_small), ("later", later, later_small)] {
-        table.push(Row {
+        table.push(TableRow {
             what: format!("{what} room over 100,000 files"),
             ours: format!("{ours:.0} ms"),
             reference: format!("over one file {reference:.0} ms"),
@@ -72,7 +72,7 @@ fn large(table: &mut Table, home: &Home) -> Result<()> {
 }
 
 /// What each more process record costs an idle kernel. What the idle kernel itself costs is a row of `weight`.
-fn memory(table: &mut Table, home: &Home) -> Result<()> {
+fn memory(table: &mut Table, home: &BenchHome) -> Result<()> {
     home.stop();
     output(&mut home.skep(&["kernel", "start"]))?;
     let idle = home.resident()?;
@@ -83,6 +83,12 @@ fn memory(table: &mut Table, home: &Home) -> Result<()> {
         home.init(&zone)?;
     }
     let more = (home.resident()? - idle).max(0.0) / ZONES as f64 / 1e3;
-    table.push(Row::promise("each more idle process", format!("{more:.2} KB"), "zone and policy included".into(), "≤ 20 KB", more <= 20.0));
+    table.push(TableRow::promise(
+        "each more idle process",
+        format!("{more:.2} KB"),
+        "zone and policy included".into(),
+        "≤ 20 KB",
+        more <= 20.0,
+    ));
     Ok(())
 }

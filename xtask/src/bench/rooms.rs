@@ -1,7 +1,7 @@
 //! Rooms beside fork and exec, and beside bubblewrap; large projects beside small ones.
 
-use super::home::{Home, git, median, project, time};
-use super::table::{Row, Table};
+use super::home::{BenchHome, git, median, project, time};
+use super::table::{Table, TableRow};
 use super::{figures, number};
 use crate::run::output;
 use anyhow::Result;
@@ -13,7 +13,7 @@ pub(super) fn measure(table: &mut Table) -> Result<()> {
         let (ours, plain) = (number(&line, "ours_ms")?, number(&line, "fork_exec_ms")?);
         let mut row = |what: &str, reference: String, ratio: f64, promise, holds| {
             let figure = format!("{ratio:.2} ×");
-            table.push(Row { what: what.into(), ours: format!("{ours:.2} ms"), reference, figure, promise, holds: Some(holds) });
+            table.push(TableRow { what: what.into(), ours: format!("{ours:.2} ms"), reference, figure, promise, holds: Some(holds) });
         };
         row("room start + exit", format!("fork/exec {plain:.2} ms"), ours / plain, "≤ 4 ×", ours / plain <= 4.0);
         let bwrap = number(&line, "bwrap_ms")?;
@@ -21,7 +21,7 @@ pub(super) fn measure(table: &mut Table) -> Result<()> {
         let fifty = number(&line, "fifty_at_once_ms")?;
         row("50 rooms at once", format!("took {fifty:.1} ms"), fifty / ours, "≤ 50 ×", fifty / ours <= 50.0);
         let (empty, large) = (number(&line, "open_empty_ms")?, number(&line, "open_large_ms")?);
-        table.push(Row {
+        table.push(TableRow {
             what: "workspace over 100,000 files, no base".into(),
             ours: format!("{large:.2} ms"),
             reference: format!("over none {empty:.2} ms"),
@@ -36,7 +36,7 @@ pub(super) fn measure(table: &mut Table) -> Result<()> {
 /// The first room and a later command over 100,000 files with 1,000 rules about reading, beside the same with one rule that allows it.
 fn masks(table: &mut Table) -> Result<()> {
     const COMMANDS: usize = 21;
-    let home = Home::new()?;
+    let home = BenchHome::new()?;
     let rule = |n: usize| {
         format!("  - {{ name: r{n}, match: {{ syscall: fs.read, path_glob: ['/{0}/{n}/**/*.key', '*.s{n}'] }}, action: deny }}\n", n % 10)
     };
@@ -68,7 +68,7 @@ fn masks(table: &mut Table) -> Result<()> {
     }
     let ((first_plain, later_plain), (first, later)) = (measured[0], measured[1]);
     for (what, ours, reference) in [("first room", first, first_plain), ("next command", later, later_plain)] {
-        table.push(Row {
+        table.push(TableRow {
             what: format!("{what}: 100,000 files, 1,000 rules"),
             ours: format!("{ours:.1} ms"),
             reference: format!("one rule {reference:.1} ms"),

@@ -1,7 +1,7 @@
 //! The table that people read: each row is printed when it is measured.
 
 /// One line of the table.
-pub(super) struct Row {
+pub(super) struct TableRow {
     pub(super) what: String,
     pub(super) ours: String,
     pub(super) reference: String,
@@ -11,10 +11,10 @@ pub(super) struct Row {
     pub(super) holds: Option<bool>,
 }
 
-impl Row {
+impl TableRow {
     /// A figure that is itself what was promised.
-    pub(super) fn promise(what: &str, figure: String, reference: String, promise: &'static str, holds: bool) -> Row {
-        Row { what: what.into(), ours: figure.clone(), reference, figure, promise, holds: Some(holds) }
+    pub(super) fn promise(what: &str, figure: String, reference: String, promise: &'static str, holds: bool) -> TableRow {
+        TableRow { what: what.into(), ours: figure.clone(), reference, figure, promise, holds: Some(holds) }
     }
 }
 
@@ -27,7 +27,7 @@ impl Table {
         Table
     }
 
-    pub(super) fn push(&mut self, row: Row) {
+    pub(super) fn push(&mut self, row: TableRow) {
         let mark = match row.holds {
             Some(true) => "✓",
             Some(false) => "✗ failed",

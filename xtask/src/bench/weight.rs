@@ -1,7 +1,7 @@
 //! What Skep weighs: the time to build it, its binary, and the memory of a kernel that does nothing.
 
-use super::home::{Home, skep, time};
-use super::table::{Row, Table};
+use super::home::{BenchHome, skep, time};
+use super::table::{Table, TableRow};
 use crate::run::{cargo, output, root, run};
 use anyhow::{Context, Result};
 use std::process::Command;
@@ -9,14 +9,20 @@ use std::time::Duration;
 
 pub(super) fn measure(table: &mut Table) -> Result<()> {
     let bytes = std::fs::metadata(skep())?.len() as f64;
-    table.push(Row::promise("binary", format!("{:.1} MB", bytes / 1e6), "stripped".into(), "≤ 20 MB", bytes <= 20e6));
-    let home = Home::new()?;
+    table.push(TableRow::promise("binary", format!("{:.1} MB", bytes / 1e6), "stripped".into(), "≤ 20 MB", bytes <= 20e6));
+    let home = BenchHome::new()?;
     output(&mut home.skep(&["kernel", "start"]))?;
     // Idle is what comes after the start, and two seconds after it the kernel gives back what only the start needed.
     std::thread::sleep(Duration::from_secs(4));
     let idle = home.resident()?;
     drop(home);
-    table.push(Row::promise("idle kernel", format!("{:.2} MB", idle / 1e6), "HiveKernel (Go) 14.6 MB".into(), "≤ 14 MB", idle <= 14e6));
+    table.push(TableRow::promise(
+        "idle kernel",
+        format!("{:.2} MB", idle / 1e6),
+        "HiveKernel (Go) 14.6 MB".into(),
+        "≤ 14 MB",
+        idle <= 14e6,
+    ));
     build(table)
 }
 
@@ -31,7 +37,7 @@ fn build(table: &mut Table) -> Result<()> {
         time(|| run(cargo().current_dir(&clone.0).args(["build", "--release", "--quiet", "--locked"]).env_remove("CARGO_TARGET_DIR")))?;
     let busy = children()?.saturating_sub(before).as_secs_f64();
     let cores = std::thread::available_parallelism()?;
-    table.push(Row {
+    table.push(TableRow {
         what: "release build of a fresh clone".into(),
         ours: format!("{:.0} s, {cores} cores", took.as_secs_f64()),
         reference: format!("{busy:.0} s of processor"),

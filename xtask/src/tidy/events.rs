@@ -16,8 +16,23 @@ const ELSEWHERE: &[Elsewhere] = &[
         test: "crates/cli/tests/it/crash.rs",
         _why: "it comes when the base is read, at another place each time",
     },
-    Elsewhere { kind: "proc.exited", test: "crates/cli/tests/it/cancel.rs", _why: COMMAND },
+    Elsewhere {
+        kind: "brain.transcribed",
+        test: "crates/cli/tests/it/brains.rs",
+        _why: "it comes when enough lines have come, at another place each time",
+    },
+    Elsewhere { kind: "brain.served", test: "crates/cli/tests/it/live_clients.rs", _why: "it names a process of the machine" },
+    Elsewhere { kind: "commits.imported", test: "crates/cli/tests/it/live_clients.rs", _why: OBJECT },
+    Elsewhere { kind: "commits.refused", test: "crates/cli/tests/it/live_clients.rs", _why: OBJECT },
+    Elsewhere { kind: "worker.enrolled", test: "crates/cli/tests/it/who.rs", _why: COMMAND },
+    Elsewhere { kind: "queue.paused", test: "crates/cli/tests/it/queue.rs", _why: COMMAND },
+    Elsewhere { kind: "queue.resumed", test: "crates/cli/tests/it/queue.rs", _why: COMMAND },
+    Elsewhere { kind: "task.scheduled", test: "crates/cli/tests/it/queue.rs", _why: COMMAND },
+    Elsewhere { kind: "task.prioritized", test: "crates/cli/tests/it/queue.rs", _why: COMMAND },
+    Elsewhere { kind: "task.paused", test: "crates/cli/tests/it/queue.rs", _why: COMMAND },
+    Elsewhere { kind: "zone.closed", test: "crates/cli/tests/it/sites.rs", _why: COMMAND },
     Elsewhere { kind: "task.tried", test: "crates/cli/tests/it/merge.rs", _why: COMMAND },
+    Elsewhere { kind: "brain.talked", test: "crates/cli/tests/it/talk.rs", _why: COMMAND },
     Elsewhere { kind: "blob.forgotten", test: "crates/cli/tests/it/doubt.rs", _why: COMMAND },
     Elsewhere { kind: "call.retried", test: "crates/testkit/tests/kernel/door/web.rs", _why: "it needs a server that fails once" },
     Elsewhere { kind: "budget.warned", test: "crates/cli/tests/it/gateway.rs", _why: MODEL },
@@ -25,10 +40,20 @@ const ELSEWHERE: &[Elsewhere] = &[
     Elsewhere { kind: "budget.returned", test: "crates/cli/tests/it/gateway.rs", _why: MODEL },
     Elsewhere { kind: "budget.reconciled", test: "crates/cli/tests/it/bill.rs", _why: MODEL },
     Elsewhere { kind: "model.released", test: "crates/cli/tests/it/bill.rs", _why: MODEL },
+    Elsewhere {
+        kind: "merge.uncommitted",
+        test: "crates/cli/tests/it/mergeplus.rs",
+        _why: "another git must hold the index between the yes and the commit",
+    },
+    Elsewhere { kind: "config.loaded", test: "crates/cli/tests/it/setup.rs", _why: FILES },
+    Elsewhere { kind: "policy.home_updated", test: "crates/cli/tests/it/home_policy.rs", _why: FILES },
+    Elsewhere { kind: "config.rejected", test: "crates/cli/tests/it/setup.rs", _why: FILES },
 ];
 
 const DIES: &str = "a kernel must die for it, and a scenario's lives in the test's own process";
 const COMMAND: &str = "it comes of a command that scenarios have no word for";
+const FILES: &str = "it comes of a change in the home while the kernel runs";
+const OBJECT: &str = "it names a commit, which is another one each time";
 const MODEL: &str = "it needs a request of a certain size, a client that hangs up, or a bill";
 
 /// A kind that a test tells.

@@ -76,22 +76,30 @@ impl Source {
         found
     }
 
-    /// Name and place of each type that is `pub` without bounds.
+    /// Name and place of each type that is `pub`, in the whole crate or in a part of it.
     pub fn public_types(&self) -> Vec<(String, usize)> {
+        self.types().into_iter().filter_map(|(name, at, is_public)| is_public.then_some((name, at))).collect()
+    }
+
+    /// Name and place of each type outside tests, and whether it is `pub`.
+    pub fn types(&self) -> Vec<(String, usize, bool)> {
         let words = words(&self.code);
+        let word = |n: usize| words.get(n).map_or("", |(_, word)| *word);
         let mut found = Vec::new();
-        for (n, (at, word)) in words.iter().enumerate() {
-            let made = |n: usize| words.get(n).map_or("", |(_, word)| *word);
-            let next = if made(n + 1) == "unsafe" { n + 2 } else { n + 1 };
-            if *word != "pub" || !["struct", "enum", "trait", "type", "union"].contains(&made(next)) {
+        for (n, (at, kind)) in words.iter().enumerate() {
+            if !["struct", "enum", "trait", "type", "union"].contains(kind) || self.is_tested_only(*at) {
                 continue;
             }
-            // `pub(crate) struct` has a word between; `pub struct $name` none that follows at once.
-            let (place, name) = words.get(next + 1).copied().unwrap_or((0, ""));
-            let between = &self.code[words[next].0 + made(next).len()..place.max(words[next].0 + made(next).len())];
-            if between.trim().is_empty() && !self.is_tested_only(*at) {
-                found.push((name.to_owned(), *at));
+            // `struct $name` has no name that follows at once.
+            let Some((place, name)) = words.get(n + 1) else { continue };
+            if !self.code[at + kind.len()..*place].trim().is_empty() {
+                continue;
             }
+            // `pub(crate)` and `pub(super)` have a word more; a trait may be `unsafe`.
+            let before = n - usize::from(n > 0 && word(n - 1) == "unsafe");
+            let is_bounded = before > 1 && ["crate", "super"].contains(&word(before - 1));
+            let before = before - usize::from(is_bounded);
+            found.push(((*name).to_owned(), *at, before > 0 && word(before - 1) == "pub"));
         }
         found
     }
@@ -343,9 +351,9 @@ mod tests {
     #[test]
     fn only_what_is_public_and_no_test_is_a_public_type() {
         let text = "pub struct A;\npub(crate) struct B;\nstruct C;\npub enum D<T> { E(T) }\npub unsafe trait F {}\npub struct $name;\n// pub struct G;\n\
-                    #[cfg(test)]\nmod tests { pub struct H; }\npub type I = u8;\npub use a::J;\n";
+                    #[cfg(test)]\nmod tests { pub struct H; }\npub type I = u8;\npub use a::J;\npub(super) enum K {}\n";
         let names: Vec<String> = Source::of("a.rs", text).public_types().into_iter().map(|(name, _)| name).collect();
-        assert_eq!(names, ["A", "D", "F", "I"]);
+        assert_eq!(names, ["A", "B", "D", "F", "I", "K"]);
     }
 
     #[test]

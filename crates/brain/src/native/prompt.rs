@@ -18,6 +18,7 @@ pub fn system(brief: &Brief) -> String {
     ];
     lines.extend(role(&brief.role).map(str::to_owned));
     lines.extend(brief.workflow.clone());
+    lines.extend(Some(brief.role_text.clone()).filter(|text| !text.is_empty()));
     lines.join("\n")
 }
 

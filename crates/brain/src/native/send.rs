@@ -5,6 +5,7 @@ use super::prompt;
 use crate::model::{Model, ModelFault, ModelInfo, ModelResponse, Purpose, RetryClass};
 use dialect::{ChatRequest, DecodeError, Dialect, ServerQuirks, StopReason, StreamDecoder, Turn, error_message};
 use std::time::Duration;
+use world::RetryCause;
 
 /// Bytes of an error's body that are read.
 const ERROR_BYTES_MAX: usize = 64 * 1024;
@@ -23,6 +24,8 @@ pub enum FailureCause {
     TooLong,
     /// The server takes the request only in this form.
     Quirk(ServerQuirks),
+    /// Nobody is there to take it.
+    Unreachable,
 }
 
 impl From<ModelFault> for RequestFailure {
@@ -34,7 +37,7 @@ impl From<ModelFault> for RequestFailure {
 impl RequestFailure {
     /// Whether it is of no use to ask for the same once more.
     pub fn is_final(&self) -> bool {
-        self.fault.retry == RetryClass::Final
+        matches!(self.fault.retry, RetryClass::Final | RetryClass::Blocked(_))
     }
 }
 
@@ -74,17 +77,50 @@ pub async fn send(
         400 | 402 | 413 | 429 if !is_transient => cause_of(&message, dialect, request.quirks),
         _ => FailureCause::Other,
     };
-    let hint = match response.status {
-        401 => Some("check the `key` of its provider in $SKEP_HOME/config.yml"),
-        _ if is_transient => Some("try again later, or name a second model in `models` to fall back on"),
-        _ => None,
+    // 404 for a model that is not there has the same cause next time, unless somebody changes something.
+    let lacks_model = response.status == 404 && !response.is_refusal && message.to_lowercase().contains("model");
+    let without = response.provider.as_ref().filter(|_| lacks_model).map(|provider| provider.name.clone());
+    let provider = response.provider.filter(|_| !response.is_refusal && is_about_key(response.status, &message));
+    let hint = match (&provider, response.status) {
+        (Some(provider), _) => Some(match &provider.key_place {
+            Some(place) => format!("its key comes from {place}; put a valid one there"),
+            None => "it wants a key, and none is set up: name one by `key` in $SKEP_HOME/config.yml".to_owned(),
+        }),
+        (None, _) if response.is_unreachable => Some(
+            "see that the host is up and that your network lets you reach it; `url` in $SKEP_HOME/config.yml says where it is".to_owned(),
+        ),
+        (None, _) if without.is_some() => {
+            Some("name another model; where a tier leads to it, change `models` in $SKEP_HOME/config.yml before you try again".to_owned())
+        }
+        (None, _) if is_transient => Some("try again later, or name a second model in `models` to fall back on".to_owned()),
+        (None, _) => None,
     };
-    let fault = ModelFault {
-        what: format!("the model answered {}: {message}", response.status),
-        retry: if is_transient { RetryClass::Transient } else { RetryClass::Final },
-        hint: hint.map(str::to_owned),
+    let retry = match response.status {
+        _ if response.is_unreachable => RetryClass::Transient,
+        _ if is_transient => RetryClass::Transient,
+        402 => RetryClass::Blocked(RetryCause::Budget),
+        // What our own gateway tells a client of the Responses format at a cap.
+        400 if response.is_refusal => RetryClass::Blocked(RetryCause::Budget),
+        _ if provider.is_some() => RetryClass::Blocked(RetryCause::Model),
+        401 | 404 | 407 | 429 | 500..=599 => RetryClass::Blocked(RetryCause::Model),
+        _ => RetryClass::Final,
     };
+    let what = match &provider {
+        Some(provider) => format!("`{}` does not accept its key ({}): {message}", provider.name, response.status),
+        // What was refused on the way to the model is not the model's answer.
+        None if response.is_refusal => message,
+        None if let Some(name) = without => format!("`{name}` does not have this model (404): {message}"),
+        None => format!("the model answered {}: {message}", response.status),
+    };
+    let cause = if response.is_unreachable { FailureCause::Unreachable } else { cause };
+    let fault = ModelFault { what, retry, hint };
     Err(RequestFailure { fault, retry_after: response.retry_after.filter(|_| is_transient).unwrap_or_default(), cause })
+}
+
+/// Whether an error is about the key that a request was made with. Not all vendors have 401 for it.
+fn is_about_key(status: u16, message: &str) -> bool {
+    let names_key = || ["api key", "api-key", "apikey", "api_key"].iter().any(|word| message.to_lowercase().contains(word));
+    status == 401 || (matches!(status, 400 | 403) && names_key())
 }
 
 fn cause_of(message: &str, dialect: Dialect, quirks: ServerQuirks) -> FailureCause {
@@ -98,7 +134,7 @@ fn cause_of(message: &str, dialect: Dialect, quirks: ServerQuirks) -> FailureCau
 
 /// A model that cannot hold even the beginning of the work.
 pub fn too_small(model: &str, has: u64, needs: u64) -> RequestFailure {
-    let what = format!("`{model}` has room for {has} tokens, and this work needs {needs} before it begins");
+    let what = format!("`{model}` takes {has} tokens, and this work needs {needs} before it begins");
     let hint = Some("use a model with a larger context; if it has one, say so by `context_tokens` of its provider".to_owned());
     ModelFault { what, retry: RetryClass::Final, hint }.into()
 }

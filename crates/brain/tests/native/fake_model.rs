@@ -1,7 +1,7 @@
 //! A model that says what it is told to, in each vendor's words.
 
 use brain::Dialect;
-use brain::model::{Model, ModelFault, ModelInfo, ModelResponse, Purpose, ResponseBody, RetryClass};
+use brain::model::{Model, ModelFault, ModelInfo, ModelResponse, ProviderName, Purpose, ResponseBody, RetryClass};
 use brain::{Brain, BrainInput, Brief, CallResult, Move, Native, ToolCall, ToolSpec};
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -26,6 +26,10 @@ pub enum Line {
     Raw(String),
     /// An error that stays one.
     Final(u16, &'static str),
+    /// Refused on its way, before any model saw it.
+    Refused(u16, &'static str),
+    /// Its host took no connection.
+    Unreachable,
     /// An error, and the seconds after which to come again.
     After(u16, u64),
     /// The vendor's filter stops it.
@@ -114,6 +118,8 @@ impl Model for FakeModel {
         let summary = (purpose == Purpose::Summary).then(|| self.summaries.lock().unwrap().pop_front()).flatten();
         let line = summary.or_else(|| self.lines.lock().unwrap().pop_front()).expect("the model is at its end");
         let (mut retry_after, mut settled, mut free) = (None, false, usize::MAX);
+        let is_unreachable = matches!(line, Line::Unreachable);
+        let is_refusal = is_unreachable || matches!(line, Line::Refused(..));
         let (status, body) = match line {
             Line::Says(text, calls) => (200, events(self.dialect, text, &calls, "end", tokens)),
             Line::Length(text) => (200, events(self.dialect, text, &[], "length", tokens)),
@@ -121,7 +127,8 @@ impl Model for FakeModel {
             Line::Status(status, body) => (status, body.to_owned()),
             Line::Raw(body) => (200, body),
             Line::Withheld => (200, events(self.dialect, "I", &[], "withheld", tokens)),
-            Line::Final(status, body) => {
+            Line::Unreachable => (503, r#"{"error": {"message": "`p` cannot be reached"}}"#.to_owned()),
+            Line::Final(status, body) | Line::Refused(status, body) => {
                 settled = true;
                 (status, body.to_owned())
             }
@@ -144,7 +151,8 @@ impl Model for FakeModel {
             _ => body.split_inclusive("\n\n").map(|event| Bytes::copy_from_slice(event.as_bytes())).collect(),
         };
         let body = Box::new(Pieces { rest, free, gate: self.gate.clone() });
-        Box::pin(std::future::ready(Ok(ModelResponse { status, retry_after, is_final: settled, body })))
+        let (is_final, provider) = (settled, Some(ProviderName { name: "p".into(), key_place: Some("the file `k`".into()) }));
+        Box::pin(std::future::ready(Ok(ModelResponse { status, retry_after, is_final, is_refusal, is_unreachable, provider, body })))
     }
 }
 
@@ -234,7 +242,13 @@ pub fn brief() -> Brief {
 }
 
 pub fn start(memory: Vec<Vec<u8>>) -> BrainInput {
-    BrainInput::Start { prompt: "fix the bug".into(), settled: 0, resumed: !memory.is_empty(), memory }
+    BrainInput::Start {
+        prompt: "fix the bug".into(),
+        settled: 0,
+        resumed: !memory.is_empty(),
+        memory,
+        further: brain::FurtherTurns::default(),
+    }
 }
 
 pub fn wish(tool: &str, input: Value) -> ToolCall {

@@ -37,7 +37,7 @@ async fn what_passes_is_tried_again_and_what_does_not_is_told() {
 
         let model = FakeModel::new(dialect, vec![Line::Status(401, r#"{"error": {"message": "bad key"}}"#)]);
         let fault = Native::new(model, brief()).with_first_delay(Duration::ZERO).next(start(Vec::new())).await.unwrap_err();
-        assert_eq!(fault.what, "the model answered 401: bad key");
+        assert_eq!(fault.what, "`p` does not accept its key (401): bad key");
 
         let model = FakeModel::new(dialect, (0..7).map(|_| Line::Status(503, r#"{"error": {"message": "busy"}}"#)).collect());
         let fault = fails(&mut Native::new(model, brief()).with_first_delay(Duration::ZERO)).await;
@@ -101,6 +101,52 @@ async fn what_the_server_calls_settled_is_not_asked_again() {
         let model = FakeModel::new(dialect, vec![Line::Final(429, r#"{"error": {"message": "the budget does not hold it"}}"#)]);
         let fault = Native::new(model, brief()).next(start(Vec::new())).await.unwrap_err();
         assert_eq!(fault.what, "the model answered 429: the budget does not hold it", "{dialect:?}");
+    }
+}
+
+/// What was refused on the way is told in its own words, asked once, and never as an answer of the model.
+#[tokio::test]
+async fn a_refusal_of_ours_is_not_the_models_answer() {
+    for dialect in Dialect::ALL {
+        for status in [400, 402, 403, 429] {
+            let model = FakeModel::new(dialect, vec![Line::Refused(status, r#"{"error": {"message": "the budget does not hold it"}}"#)]);
+            let fault = Native::new(model.clone(), brief()).next(start(Vec::new())).await.unwrap_err();
+            assert_eq!((fault.what.as_str(), model.bodies().len()), ("the budget does not hold it", 1), "{dialect:?} {status}");
+        }
+    }
+}
+
+/// Before the first answer nothing is lost, and whoever waits learns at once what to mend; later the work waits for the host.
+#[tokio::test]
+async fn an_unreachable_host_is_told_at_once_and_waited_for_only_in_the_middle_of_work() {
+    for dialect in Dialect::ALL {
+        let model = FakeModel::new(dialect, vec![Line::Unreachable]);
+        let fault = Native::new(model.clone(), brief()).next(start(Vec::new())).await.unwrap_err();
+        assert_eq!((fault.what.as_str(), model.bodies().len()), ("`p` cannot be reached", 1), "{dialect:?}");
+        assert!(fault.hint.unwrap().contains("see that the host is up"));
+        let call = vec![("fs.read", json!({"path": "a"}))];
+        let lines = vec![Line::Says("", call), Line::Unreachable, Line::Says("done", Vec::new())];
+        let model = FakeModel::new(dialect, lines);
+        let mut brain = Native::new(model.clone(), brief()).with_first_delay(std::time::Duration::ZERO);
+        assert!(matches!(brain.next(start(Vec::new())).await.unwrap(), Move::Call(_)));
+        let results = BrainInput::Results(vec![CallResult::Output { ok: true, value: json!("x") }]);
+        let told = brain.next(results).await.unwrap();
+        assert_eq!(told, Move::Say("`p` cannot be reached; asking again, 1 of 6".into()), "{dialect:?}");
+        assert_eq!(model.bodies().len(), 2);
+    }
+}
+
+/// A key that is not taken is told with where it comes from, whatever status the vendor has for it.
+#[tokio::test]
+async fn a_key_that_is_not_accepted_is_told_with_its_place() {
+    for (status, body) in [
+        (401, r#"{"error": {"message": "invalid x-api-key"}}"#),
+        (400, r#"{"error": {"message": "API key not valid. Please pass a valid API key."}}"#),
+    ] {
+        let model = FakeModel::new(Dialect::Chat, vec![Line::Status(status, body)]);
+        let fault = Native::new(model.clone(), brief()).next(start(Vec::new())).await.unwrap_err();
+        assert!(fault.what.starts_with(&format!("`p` does not accept its key ({status}): ")), "{}", fault.what);
+        assert_eq!((fault.hint.as_deref(), model.bodies().len()), (Some("its key comes from the file `k`; put a valid one there"), 1));
     }
 }
 

@@ -75,7 +75,7 @@ async fn a_context_too_small_for_any_work_is_told_before_anything_is_asked() {
     let mut model = FakeModel::new(Dialect::Chat, vec![]);
     Arc::get_mut(&mut model).unwrap().context_tokens = 8_000;
     let fault = Native::new(model.clone(), brief()).next(start(Vec::new())).await.unwrap_err();
-    assert!(fault.what.starts_with("`m-1` has room for 8000 tokens, and this work needs "), "{}", fault.what);
+    assert!(fault.what.starts_with("`m-1` takes 8000 tokens, and this work needs "), "{}", fault.what);
     assert!(fault.hint.unwrap().contains("context_tokens"));
     assert_eq!(model.bodies().len(), 0);
 }
@@ -227,7 +227,7 @@ async fn of_many_results_at_once_only_what_must_is_left_out() {
     let body = model.bodies().pop().unwrap().to_string();
     let there: Vec<usize> = (0..10).filter(|n| body.contains(&format!("result-{n} "))).collect();
     assert!(there.len() >= 5 && *there.last().unwrap() == 9, "the newest stay: {there:?}");
-    assert!(body.contains("[left out for want of room: ") && body.len() / 4 < 36_000, "{} bytes", body.len());
+    assert!(body.contains("[left out to save space: ") && body.len() / 4 < 36_000, "{} bytes", body.len());
 }
 
 #[tokio::test]

@@ -34,6 +34,9 @@ const MEANT: &[(&str, &str)] = &[
     ("revoke", "grant revoke"),
 ];
 
+/// More possible values than these are not all listed.
+const VALUES_MAX: usize = 20;
+
 /// What is wrong with these arguments, and what was probably meant. `None` where help or the version was asked for.
 pub fn explain(error: &clap::Error, arguments: &[String]) -> Option<CommandError> {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand) {
@@ -54,7 +57,18 @@ fn what(error: &clap::Error) -> String {
     let text = error.render().to_string();
     let first = text.split("\n\n").next().unwrap_or_default().trim();
     let first = first.strip_prefix("error:").unwrap_or(first).trim();
-    first.lines().map(str::trim).collect::<Vec<_>>().join(" ").replace('\'', "`")
+    short_list(&first.lines().map(str::trim).collect::<Vec<_>>().join(" ").replace('\'', "`"))
+}
+
+/// Of a hundred kinds of records only the nouns, each of which stands for all of its kinds.
+fn short_list(text: &str) -> String {
+    let Some((before, values)) = text.split_once("[possible values: ") else { return text.to_owned() };
+    let values: Vec<&str> = values.trim_end_matches(']').split(", ").collect();
+    if values.len() <= VALUES_MAX {
+        return text.to_owned();
+    }
+    let nouns: Vec<&str> = values.into_iter().filter(|value| !value.contains('.')).collect();
+    format!("{before}[possible values: {}]", nouns.join(", "))
 }
 
 fn context(error: &clap::Error, kind: ContextKind) -> Option<String> {
@@ -68,7 +82,7 @@ fn context(error: &clap::Error, kind: ContextKind) -> Option<String> {
 /// The command that the arguments begin with, such as `journal verify`; empty where they begin with none.
 fn command_path(arguments: &[String]) -> String {
     let mut path = String::new();
-    for word in arguments.iter().filter(|word| !word.starts_with('-')) {
+    for word in arguments.iter().filter(|word| !word.starts_with('-') && !word.trim().is_empty()) {
         let longer = if path.is_empty() { word.clone() } else { format!("{path} {word}") };
         if find(&command(), &longer).is_none() {
             break;
@@ -159,6 +173,17 @@ mod tests {
         assert_eq!(told("skep xyzzy").fix.as_deref(), Some("`skep --help` lists all commands"));
         assert_eq!(told("skep act").fix.as_deref(), Some("`skep help act` says what it takes"));
         assert!(told("skep status --jsno").fix.unwrap().contains("--json"));
+    }
+
+    #[test]
+    fn empty_words_and_long_lists_read_well() {
+        let empty = ["skep", "diff", ""];
+        let error = command().try_get_matches_from(empty).unwrap_err();
+        let error = explain(&error, &empty[1..].iter().map(|word| (*word).to_owned()).collect::<Vec<_>>()).unwrap();
+        assert_eq!(error.fix.as_deref(), Some("`skep help diff` says what it takes"));
+        let kinds = told("skep journal log --kind nonsense").what;
+        assert!(kinds.contains(" call, ") && kinds.ends_with("zone]") && !kinds.contains("call."), "{kinds}");
+        assert!(told("skep usage --by week").what.ends_with("day, task]"));
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub struct BudgetArgs {
 enum Action {
     Show(Show),
     Set(Set),
-    Grant(Grant),
+    Grant(GrantAmounts),
     Reconcile(Reconcile),
 }
 
@@ -68,7 +68,7 @@ struct Set {
 /// Raise the caps of a process
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  skep budget grant 1 --money 5\n  skep budget grant 3 --tokens strategic=100000")]
-struct Grant {
+struct GrantAmounts {
     /// Process id, as `skep ps` prints it
     pid: Pid,
     /// Dollars: 5 or 0.50
@@ -97,7 +97,10 @@ struct Reconcile {
 
 /// Millionths of a dollar in `0.50`.
 pub fn micros(text: &str) -> Result<u64, String> {
-    let wrong = || format!("`{text}` is not an amount of dollars: write 20 or 0.50");
+    let wrong = || match text {
+        "" => "no amount of dollars came: a shell takes `$2` for a variable; write 2".to_owned(),
+        _ => format!("`{text}` is not an amount of dollars: write 20 or 0.50"),
+    };
     let text_of = text.strip_prefix('$').unwrap_or(text);
     let (whole, part) = text_of.split_once('.').unwrap_or((text_of, ""));
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());

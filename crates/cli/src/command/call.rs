@@ -4,7 +4,7 @@ pub mod input;
 
 use crate::command_error::CommandError;
 use crate::console::{Console, ExitResult, folder};
-use crate::show::call;
+use crate::show::{call, describe};
 use serde_json::Value;
 use std::path::PathBuf;
 use wire::code::EXIT_FAILED;
@@ -68,7 +68,7 @@ impl CallArgs {
         let path = folder(self.zone.as_deref())?;
         let params = CallRunParams { tool: self.tool, input, path, task: self.task, mode: self.mode.param(), token: self.token };
         let mut kernel = console.kernel().await?;
-        let result = console.wait(&call::describe(&params.tool, &params.input), kernel.call::<CallRun>(&params)).await?;
+        let result = console.wait(&describe::describe(&params.tool, &params.input), kernel.call::<CallRun>(&params)).await?;
         match &result.refusal {
             Some(refusal) => {
                 let mut error = CommandError::refused(what(&params.tool, &params.input, result.decision), refusal);

@@ -1,9 +1,8 @@
 //! `skep cancel`: ends a task, a call or a process where it stands.
 
-use crate::command::act::changed;
 use crate::command_error::CommandError;
 use crate::console::{Console, ExitResult, OK};
-use crate::show::{Line, Page};
+use crate::show::{Line, Page, task};
 use wire::method::Nothing;
 use wire::method::call::CallCancelParams;
 use wire::method::process::ProcCancelParams;
@@ -15,7 +14,7 @@ use wire::{CallId, ErrorCode, KernelClient, Pid, ProcessState, TaskId};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  skep cancel task-3      queued or running\n  skep cancel call-12     one call that runs\n  \
 skep cancel claude.1    a process of `skep ps`, by name or pid\n\n\
-It comes back when no process and no request of it is left. What a task wrote is dropped.")]
+It comes back when no process and no request of it is left. What a task\nchanged is kept: `skep diff`, `skep merge`, `skep retry` and `skep say` go on\nwith it.")]
 pub struct CancelArgs {
     /// A task id (`skep status`), a call id (`skep log`), or the name or pid of a process (`skep ps`)
     #[arg(value_name = "WHAT")]
@@ -27,7 +26,7 @@ impl CancelArgs {
         let mut kernel = console.kernel().await?;
         if let Ok(task) = self.what.parse::<TaskId>() {
             let view = console.wait("ending", kernel.call::<TaskCancel>(&TaskIdParams { task })).await?;
-            console.show(&view, changed);
+            console.show_wrapped(&view, task::stopped);
             return OK;
         }
         if let Ok(call) = self.what.parse::<CallId>() {

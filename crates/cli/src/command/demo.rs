@@ -1,8 +1,9 @@
 //! `skep demo`: everything once, for real, in a temporary folder.
 //!
 //! Speaks to its own kernel over `wire` as every other command does; nothing here is faked. The kernel is stopped and the folder
-//! removed at the end, also after ctrl-c or a failure.
+//! removed on every way out (`ending.rs`).
 
+mod ending;
 mod presenter;
 mod project;
 
@@ -14,10 +15,11 @@ use crate::console::{Console, ExitResult};
 use crate::record::ParsedRecord;
 use crate::show::measure::{self, duration_us, now_ms};
 use crate::show::transcript::Transcript;
-use crate::show::{Line, Page, Tone, before_end, call, diff, journal, process, review, task, zone};
+use crate::show::{Line, Page, Tone, call, diff, journal, process, review, task, zone};
 use crate::start;
+use ending::{DemoFolder, EndSignals};
 use jiff::tz::TimeZone;
-use presenter::Presenter;
+use presenter::{PersonLeft, Presenter};
 use std::io::Write;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -34,107 +36,112 @@ use wire::table::{
     CallRun, JournalFollow, JournalVerify, KernelStatus, ProcList, ReviewAnswer, ReviewShow, TaskAdd, TaskAwait, TaskDiff, TaskMerge,
     ZoneInit, ZoneTrust,
 };
-use wire::{Answer, ErrorCode, Event, KernelClient, Mode, ReviewId, TaskId};
+use wire::{Answer, ClientError, ErrorCode, Event, KernelClient, Mode, ReviewId, TaskId};
 
 /// Records shown of the journal's end.
 const TAIL_RECORDS: u64 = 12;
 
 /// See everything once: a real task in a sample project
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  skep demo\n  skep demo --keep      leaves the folder, to look around\n  NO_COLOR=1 skep demo\n\n\
-Works in a temporary folder with a kernel of its own. Needs git and sh, and a host that `skep doctor` is content with.")]
+#[command(
+    after_help = "Examples:\n  skep demo\n  skep demo --keep      leaves the folder, to look around\n  skep demo --fast      without a pause between its parts\n\n\
+On a terminal each part waits for a key. Works in a temporary folder with a kernel of its own. Needs git and sh, and a host that `skep doctor` is content with."
+)]
 pub struct DemoArgs {
     /// Leave the folder and its kernel's home behind
     #[arg(long)]
     keep: bool,
+    /// Do not wait for a key between its parts
+    #[arg(long)]
+    fast: bool,
 }
 
 impl DemoArgs {
     pub async fn run(self, console: &Console) -> ExitResult {
         project::find_git()?;
-        let mut room = tempfile::Builder::new().prefix("skep-demo-").tempdir().map_err(|error| {
-            CommandError::new(ErrorCode::Unavailable, "the demo cannot make a folder to work in")
-                .why(error)
-                .fix("set $TMPDIR to a folder you can write to")
-        })?;
-        room.disable_cleanup(self.keep);
-        let console = Console { home: room.path().join("home"), out: console.out.without_pager(), ..console.clone() };
-        let project = room.path().join("project");
-        let (home, folder, keep) = (console.home.clone(), room.path().to_owned(), self.keep);
-        before_end(move || stop_and_remove(&home, &folder, keep));
-        let outcome = tokio::select! {
-            outcome = play(&console, &project, self.keep) => outcome,
-            _ = tokio::signal::ctrl_c() => Ok(EXIT_INTERRUPTED),
-        };
-        stop(&console.home).await;
-        outcome
+        // Before there is anything that could be left behind.
+        let mut signals = EndSignals::open()?;
+        let folder = DemoFolder::make(self.keep)?;
+        let console = Console { home: folder.home(), out: console.out.without_pager(), ..console.clone() };
+        tokio::select! {
+            outcome = play(&console, &folder, self.keep, self.fast) => match outcome {
+                Ok(exit) | Err(DemoStop::Left(PersonLeft(exit))) => Ok(exit),
+                Err(DemoStop::Failed(error)) => Err(error),
+            },
+            () = signals.next() => Ok(EXIT_INTERRUPTED),
+        }
     }
 }
 
-/// Whatever happened, no kernel stays behind.
-async fn stop(home: &Path) {
-    if let Ok(Some(mut kernel)) = start::running(home).await {
-        // A kernel that does not stop has said so in its log, and the demo is over either way.
-        let _ = start::stop(&mut kernel).await;
+/// Why the demo ended before its end.
+enum DemoStop {
+    Left(PersonLeft),
+    Failed(CommandError),
+}
+
+impl From<PersonLeft> for DemoStop {
+    fn from(left: PersonLeft) -> DemoStop {
+        DemoStop::Left(left)
     }
 }
 
-/// The same where nothing can be awaited any more: `skep demo | head`.
-fn stop_and_remove(home: &Path, folder: &Path, keep: bool) {
-    let home = home.to_owned();
-    let stopped = std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        runtime.map(|runtime| runtime.block_on(stop(&home)))
-    });
-    // Nobody is there to be told of a failure.
-    drop(stopped.join());
-    if !keep {
-        drop(std::fs::remove_dir_all(folder));
+impl From<CommandError> for DemoStop {
+    fn from(error: CommandError) -> DemoStop {
+        DemoStop::Failed(error)
     }
 }
 
-async fn play(console: &Console, project: &Path, keep: bool) -> ExitResult {
-    let mut presenter = Presenter::new(console);
+impl From<ClientError> for DemoStop {
+    fn from(error: ClientError) -> DemoStop {
+        DemoStop::Failed(error.into())
+    }
+}
+
+async fn play(console: &Console, folder: &DemoFolder, keep: bool, fast: bool) -> Result<u8, DemoStop> {
+    let project = &folder.project();
+    let mut presenter = Presenter::new(console, fast);
     presenter.title("skep demo", "the built-in brain does real work on a scripted model: real kernel, real sandbox, real journal");
 
-    presenter.act("A project", "a calculator in sh that can add; nobody taught it to subtract");
+    presenter.act("A project", "a calculator in sh that can add; nobody taught it to subtract").await?;
     project::write(project)?;
     let path = project.display().to_string();
     presenter.page(Page(vec![Line::new().faint("in ").plain(&path)]));
     presenter.command("sh tests/run.sh");
     presenter.page(said(&project::test(project)?.1));
 
-    presenter.act("A kernel", "one for each user; any command starts it");
+    presenter.act("A kernel", "one for each user; any command starts it").await?;
     set_model(&console.home)?;
     let asked = Instant::now();
-    let mut kernel = console.kernel().await?;
+    let mut kernel = console.wait("starting the kernel", start::connect_for(&console.home, folder.kernel_life())).await?;
     let started = elapsed_us(asked);
     let status = kernel.call::<KernelStatus>(&Nothing {}).await?;
     let aside = format!("{}  os pid {}  {}", duration_us(started), status.os_pid, measure::bytes(status.rss_bytes));
     presenter.good("the kernel runs", &aside);
 
-    presenter.act("A policy", "what no rule allows is denied; the files in a project are proposals until you trust them");
+    presenter.act("A policy", "what no rule allows is denied; the files in a project are proposals until you trust them").await?;
     set_policy(&mut kernel, &presenter, project, &path).await?;
 
-    presenter.act("A task", "the brain acts through one door: each call is decided, run in a closed room and recorded");
+    presenter.act("A task", "the brain acts through one door: each call is decided, run in a sandbox and recorded").await?;
     let task = work(&mut kernel, console, &presenter, &path).await?;
     let view = kernel.call::<TaskAwait>(&TaskAwaitParams { task, timeout_ms: None }).await?;
     if view.merge.is_none() {
         let why = view.summary.unwrap_or_else(|| view.state.as_str().to_owned());
         return Err(CommandError::new(ErrorCode::Unsupported, "the demo's task did not end well")
             .why(why)
-            .fix("see what this host lacks with `skep doctor`"));
+            .fix("see what this host lacks with `skep doctor`")
+            .into());
     }
 
-    presenter.act("The changes", "nothing in the project has changed so far; you look, then you take them");
+    presenter.act("The changes", "nothing in the project has changed so far; you look, then you take them").await?;
     let passed = take(&mut kernel, &presenter, project, task).await?;
 
-    presenter.act("What happened", "every process, every decision, in a chain that can be proven");
+    presenter.act("What happened", "every process, every decision, in a chain that can be proven").await?;
     presenter.command("skep ps");
     presenter.table(process::list(&kernel.call::<ProcList>(&Nothing {}).await?.processes, now_ms()));
     presenter.blank();
     presenter.command(&format!("skep journal log --limit {TAIL_RECORDS}"));
-    presenter.table(tail(&mut kernel).await?);
+    // The table is set in by two columns.
+    presenter.table(tail(&mut kernel, console.out.columns().map(|columns| columns.saturating_sub(2))).await?);
     presenter.blank();
     presenter.command("skep journal verify");
     let asked = Instant::now();
@@ -152,7 +159,7 @@ async fn play(console: &Console, project: &Path, keep: bool) -> ExitResult {
     if console.json {
         console.out.json(&serde_json::json!({"ok": well, "task": view, "journal": verified, "start_us": started}));
     }
-    next(&mut presenter, project, keep);
+    next(&mut presenter, project, keep).await?;
     Ok(if well { 0 } else { EXIT_FAILED })
 }
 
@@ -190,6 +197,12 @@ async fn set_policy(kernel: &mut KernelClient, presenter: &Presenter<'_>, projec
 async fn work(kernel: &mut KernelClient, console: &Console, presenter: &Presenter<'_>, path: &str) -> Result<TaskId, CommandError> {
     presenter.command(&format!("skep act \"{}\" --brain native", project::PROMPT));
     let params = TaskAddParams {
+        new_worker: false,
+        placement: wire::TaskPlacement::default(),
+        role: None,
+        skill: None,
+        params: Default::default(),
+        tools: None,
         path: path.to_owned(),
         mode: Mode::Act,
         prompt: project::PROMPT.into(),
@@ -198,6 +211,7 @@ async fn work(kernel: &mut KernelClient, console: &Console, presenter: &Presente
         calls_max: None,
         record: false,
         tags: Vec::new(),
+        budget: None,
     };
     let added = kernel.call::<TaskAdd>(&params).await?;
     presenter.page(Page(task::added(&added).0.into_iter().skip(1).collect()));
@@ -214,7 +228,7 @@ async fn work(kernel: &mut KernelClient, console: &Console, presenter: &Presente
             // The merge is the next part of the demo.
             Some(Event::ReviewAsked(e)) if e.tool == APPLY_TOOL => break,
             Some(Event::ReviewAsked(e)) => answer(kernel, presenter, e.review).await?,
-            Some(Event::TaskFinished(_) | Event::TaskFailed(_) | Event::TaskCancelled(_)) => break,
+            Some(Event::TaskFinished(_) | Event::TaskFailed(_) | Event::TaskCancelled(_) | Event::TaskStopped(_)) => break,
             _ => {}
         }
     }
@@ -240,8 +254,10 @@ async fn take(kernel: &mut KernelClient, presenter: &Presenter<'_>, project: &Pa
     presenter.page(diff::full(&changes));
     presenter.blank();
     presenter.command(&format!("skep merge {task}"));
-    let merged = kernel.call::<TaskMerge>(&TaskMergeParams { task, digest: changes.digest, sides: Default::default() }).await?;
-    presenter.page(diff::merged(&merged));
+    let merged = kernel
+        .call::<TaskMerge>(&TaskMergeParams { task, digest: changes.digest, sides: Default::default(), only: Vec::new(), commit: None })
+        .await?;
+    presenter.page(diff::merged(task, &merged));
     presenter.blank();
     presenter.command("sh tests/run.sh");
     let (passed, text) = project::test(project)?;
@@ -249,25 +265,23 @@ async fn take(kernel: &mut KernelClient, presenter: &Presenter<'_>, project: &Pa
     Ok(passed)
 }
 
-async fn tail(kernel: &mut KernelClient) -> Result<Page, CommandError> {
+async fn tail(kernel: &mut KernelClient, columns: Option<usize>) -> Result<Page, CommandError> {
     let filter = RecordFilter { limit: Some(TAIL_RECORDS), reverse: true, ..RecordFilter::default() };
     let mut lines = Pages::new(filter).all(kernel).await?;
     lines.reverse();
     let records: Vec<_> = lines.iter().filter_map(|line| ParsedRecord::parse(line)).collect();
-    Ok(journal::log(&records, now_ms(), &TimeZone::system()))
+    Ok(journal::log(&records, now_ms(), &TimeZone::system(), columns))
 }
 
-fn next(presenter: &mut Presenter<'_>, project: &Path, keep: bool) {
-    presenter.act("Next", "");
-    let tips = [
-        ("cd YOUR/REPOSITORY && skep init", "any git repository will do"),
-        ("skep call search.grep pattern=TODO", "make a call yourself"),
-        ("skep act \"…\"", "the built-in brain; see docs/models.md"),
-        ("skep status", "see who works on what"),
-        ("skep doctor", "what this machine supports"),
-        ("skep --help", "everything else"),
-    ];
-    let rows = tips.iter().map(|(command, about)| vec![Line::new().name(*command), Line::new().faint(*about)]);
+/// The two things to try next, in a repository of the reader's own.
+const NEXT: [(&str, &str); 2] = [
+    ("skep init", "finds your tests and writes a policy that you can read"),
+    ("skep act \"add a test for …\"", "real work; `skep setup` finds a model for it"),
+];
+
+async fn next(presenter: &mut Presenter<'_>, project: &Path, keep: bool) -> Result<(), PersonLeft> {
+    presenter.act("Next", "two things to try in a repository of your own: cd YOUR/REPOSITORY").await?;
+    let rows = NEXT.iter().map(|(command, about)| vec![Line::new().name(*command), Line::new().faint(*about)]);
     presenter.page(crate::show::table(rows.collect()));
     if keep {
         let home: PathBuf = project.with_file_name("home");
@@ -277,6 +291,7 @@ fn next(presenter: &mut Presenter<'_>, project: &Path, keep: bool) {
         ]));
     }
     presenter.blank();
+    Ok(())
 }
 
 fn said(text: &str) -> Page {

@@ -2,6 +2,7 @@
 
 use crate::command_error::CommandError;
 use crate::console::{Console, ExitResult, OK};
+use crate::interrupt::Interrupt;
 use crate::show::{Line, diff};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -46,7 +47,7 @@ impl DiffArgs {
         }
         let params = TaskIdParams { task: self.task };
         if !self.follow {
-            let result = console.wait("comparing", kernel.call::<TaskDiff>(&params)).await?;
+            let result = console.wait_counting("comparing", Some(self.task), kernel.call::<TaskDiff>(&params)).await?;
             match (self.stat, console.out.tty || self.text || console.json) {
                 (true, _) => console.show(&result, diff::stat),
                 (false, true) => console.show_uncut(&result, diff::full),
@@ -58,6 +59,7 @@ impl DiffArgs {
             return OK;
         }
         let mut seen = LastShown::default();
+        let mut interrupt = Interrupt::open()?;
         loop {
             // The state first: what changed before the end is shown by the look after it.
             let view = kernel.call::<TaskShow>(&params).await?;
@@ -68,7 +70,7 @@ impl DiffArgs {
                 return OK;
             }
             tokio::select! {
-                _ = tokio::signal::ctrl_c() => return OK,
+                () = interrupt.pressed() => return OK,
                 () = tokio::time::sleep(Duration::from_millis(LOOK_MS)) => {}
             }
         }

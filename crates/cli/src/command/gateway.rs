@@ -115,7 +115,7 @@ impl GatewayArgs {
         let opened = kernel.call::<GatewayOpen>(&params).await?;
         match self.action {
             Action::Open(_) => {
-                console.show(&opened, model::opened);
+                console.show_uncut(&opened, model::opened);
                 console.note(Line::new().faint("open until ^C"));
                 let why = closed(&mut kernel).await.unwrap_or_else(|| "the kernel went away".to_owned());
                 Err(CommandError::new(ErrorCode::Unavailable, "the gateway is closed").why(why))

@@ -44,13 +44,13 @@ impl GrantArgs {
         match self.action {
             Action::List => {
                 let result = kernel.call::<GrantList>(&Nothing {}).await?;
-                console.show(&result, |result| grant::list(result, &grant::Uptime::now()));
+                console.show_wrapped(&result, |result| grant::list(result, &grant::Uptime::now()));
             }
             Action::Revoke { ids } => {
                 for id in ids {
                     kernel.call::<GrantRevoke>(&GrantRevokeParams { id: id.clone() }).await?;
                     let done = if id.starts_with('b') { "lifted" } else { "revoked" };
-                    console.show(&serde_json::json!({"revoked": id}), |_| {
+                    console.show_wrapped(&serde_json::json!({"revoked": id}), |_| {
                         Page(vec![Line::new().good("✓ ").name(&id).plain(format!(" {done}"))])
                     });
                 }

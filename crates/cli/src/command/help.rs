@@ -26,12 +26,12 @@ impl HelpArgs {
         match asked.as_str() {
             "exit-codes" => {
                 let explained: Vec<_> = EXITS.iter().map(|(exit, means)| serde_json::json!({"exit": exit, "means": means})).collect();
-                console.show(&explained, |_| exit_codes());
+                console.show_wrapped(&explained, |_| exit_codes());
             }
             "topics" => {
                 let topics: Vec<_> =
                     Topic::ALL.iter().map(|topic| serde_json::json!({"topic": topic.name, "about": topic.about})).collect();
-                console.show(&topics, |_| topic::list());
+                console.show_wrapped(&topics, |_| topic::list());
             }
             _ => explain(&asked, console)?,
         }

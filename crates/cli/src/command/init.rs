@@ -22,7 +22,7 @@ impl InitArgs {
     pub async fn run(self, console: &Console) -> ExitResult {
         let params = ZoneInitParams { path: folder(self.zone.as_deref())? };
         let result = console.kernel().await?.call::<ZoneInit>(&params).await?;
-        console.show(&result, zone::opened);
+        console.show_wrapped(&result, zone::opened);
         Ok(if result.ready { 0 } else { ErrorCode::Untrusted.exit() })
     }
 }

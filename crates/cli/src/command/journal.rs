@@ -7,9 +7,10 @@ mod forget;
 pub mod page;
 mod verify;
 
-use crate::console::{Console, ExitResult, OK};
+use crate::console::{Console, DoubtReport, ExitResult, OK};
+use crate::interrupt::Interrupt;
 use crate::record::ParsedRecord;
-use crate::show::{Page, journal, measure};
+use crate::show::{journal, measure};
 use clap::Subcommand;
 use filter::FilterArgs;
 use jiff::tz::TimeZone;
@@ -48,11 +49,11 @@ enum Action {
 When the kernel does not start, the files are verified without it."
     )]
     Verify(verify::VerifyArgs),
-    /// Show what verification found wrong, until you mark it as seen
+    /// Show what verification found wrong, until you have seen it
     #[command(after_help = "Examples:\n  skep journal doubts\n  skep journal doubts --seen\n\n\
 Every start verifies the whole chain in the background; what it finds is told by every command until `--seen`.")]
     Doubts(doubts::DoubtsArgs),
-    /// Destroy contents that records name; the records stay, and the chain still verifies
+    /// Destroy contents that records name; the chain stays whole
     #[command(
         after_help = "Examples:\n  skep journal forget 4521\n  skep journal forget 4521 --reason 'a password in the output' --yes\n\n\
 A record itself never changes. What it names (an output, a frozen change, a base) is encrypted with a key of its own, and the key goes."
@@ -70,7 +71,11 @@ impl JournalArgs {
         }
         // A command that shows the doubts need not report them.
         let mut kernel = match self.action {
-            Action::Doubts(_) => console.connect().await?,
+            Action::Doubts(_) => {
+                let mut kernel = console.connect().await?;
+                console.report_notices(&mut kernel, DoubtReport::InTheResult).await?;
+                kernel
+            }
             _ => console.kernel().await?,
         };
         match self.action {
@@ -95,22 +100,24 @@ async fn log(kernel: &mut KernelClient, filtered: FilterArgs, console: &Console)
         return OK;
     }
     let records: Vec<_> = lines.iter().filter_map(|line| ParsedRecord::parse(line)).collect();
-    console.out.page(&journal::log(&records, measure::now_ms(), &TimeZone::system()));
+    let page = journal::log(&records, measure::now_ms(), &TimeZone::system(), console.out.columns());
+    console.out.long(&console.out.render_uncut(&page));
     OK
 }
 
 async fn follow(kernel: &mut KernelClient, filtered: FilterArgs, console: &Console) -> ExitResult {
+    let mut interrupt = Interrupt::open()?;
     kernel.call::<JournalFollow>(&filtered.filter()?).await?;
     loop {
         let line = tokio::select! {
             line = next_line(kernel) => line?,
-            _ = tokio::signal::ctrl_c() => return OK,
+            () = interrupt.pressed() => return OK,
         };
         let Some(line) = line else { return OK };
         if console.json {
             console.out.json(&serde_json::value::RawValue::from_string(line).ok());
         } else if let Some(record) = ParsedRecord::parse(&line) {
-            console.out.page(&Page(vec![journal::row(&record, measure::now_ms(), &TimeZone::system())]));
+            console.out.uncut(&journal::row(&record, measure::now_ms(), &TimeZone::system(), console.out.columns()));
         }
     }
 }

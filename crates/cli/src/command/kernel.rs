@@ -2,11 +2,13 @@
 
 mod unit;
 
-use crate::console::{Console, ExitResult, OK};
+use crate::console::{Console, DoubtReport, ExitResult, OK};
 use crate::show::{Line, Page, kernel, measure};
 use crate::start;
 use clap::Subcommand;
-use std::path::Path;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 use wire::ErrorCode;
@@ -56,6 +58,12 @@ pub struct KernelRunArgs {
     /// Leave the terminal's session
     #[arg(long, hide = true)]
     detached: bool,
+    /// Stop when stdin ends
+    #[arg(long, hide = true)]
+    until_eof: bool,
+    /// A folder to remove after that
+    #[arg(long, hide = true, value_name = "DIR", requires = "until_eof")]
+    removes: Option<PathBuf>,
 }
 
 impl KernelRunArgs {
@@ -65,8 +73,23 @@ impl KernelRunArgs {
             // A leader of a process group cannot leave, and then there is no terminal to leave either.
             let _ = rustix::process::setsid();
         }
-        server::run(home)
+        if !self.until_eof {
+            return server::run(home);
+        }
+        let code = server::run_until_eof(home, std::io::stdin().as_fd());
+        // Whoever started us removes it too; only where they are gone is it left to us.
+        if let Some(folder) = self.removes.as_ref().filter(|_| has_ended(&std::io::stdin())) {
+            drop(std::fs::remove_dir_all(folder));
+        }
+        code
     }
+}
+
+/// Has everybody closed the other end?
+fn has_ended(input: &std::io::Stdin) -> bool {
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut polled = [PollFd::new(input, PollFlags::IN)];
+    matches!(poll(&mut polled, Some(&now)), Ok(1..)) && polled[0].revents().contains(PollFlags::HUP)
 }
 
 impl KernelArgs {
@@ -96,7 +119,7 @@ async fn start(console: &Console) -> ExitResult {
     let ran = start::running(&console.home).await?.is_some();
     let status = console.kernel().await?.call::<KernelStatus>(&Nothing {}).await?;
     let took = measure::duration_us(u64::try_from(asked.elapsed().as_micros()).unwrap_or(u64::MAX));
-    console.show(&status, |status| {
+    console.show_wrapped(&status, |status| {
         let what = if ran { "the kernel runs already" } else { "the kernel runs" };
         let line = Line::new().good("✓ ").plain(what).faint(format!("  os pid {}", status.os_pid));
         Page(vec![if ran { line } else { line.faint(format!("  {took}")) }])
@@ -109,7 +132,7 @@ async fn stop(console: &Console) -> ExitResult {
         console.show(&Nothing {}, |_| Page(vec![Line::new().faint("○ ").plain("no kernel runs")]));
         return OK;
     };
-    console.report_doubts(&mut kernel).await?;
+    console.report_notices(&mut kernel, DoubtReport::Reported).await?;
     let asked = Instant::now();
     console.wait("stopping the kernel", start::stop(&mut kernel)).await?;
     let took = measure::duration_us(u64::try_from(asked.elapsed().as_micros()).unwrap_or(u64::MAX));
@@ -136,6 +159,6 @@ async fn status(console: &Console) -> ExitResult {
         return Ok(ErrorCode::Unavailable.exit());
     };
     let status = client.call::<KernelStatus>(&Nothing {}).await?;
-    console.show(&status, |status| kernel::status(status, measure::now_ms()));
+    console.show_wrapped(&status, |status| kernel::status(status, measure::now_ms()));
     OK
 }

@@ -24,13 +24,13 @@ impl ManArgs {
         let Some(dir) = self.dir else {
             let mut page = Vec::new();
             clap_mangen::Man::new(Cli::command()).render(&mut page).map_err(fail)?;
-            console.out.write(&page);
+            console.print_text(&String::from_utf8_lossy(&page));
             return OK;
         };
         std::fs::create_dir_all(&dir).map_err(fail)?;
         clap_mangen::generate_to(Cli::command(), &dir).map_err(fail)?;
         let line = Line::new().good("✓ ").plain("the manual is in ").name(dir.display().to_string());
-        console.show(&serde_json::json!({"dir": dir}), |_| Page(vec![line]));
+        console.show_wrapped(&serde_json::json!({"dir": dir}), |_| Page(vec![line]));
         OK
     }
 }

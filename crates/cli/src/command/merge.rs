@@ -1,8 +1,10 @@
 //! `skep merge`: takes a task's changes into the project, and back.
 
+mod commit;
+
 use crate::command::reject::RejectArgs;
 use crate::command_error::CommandError;
-use crate::console::{Console, ExitResult, OK, folder};
+use crate::console::{Console, ExitResult, OK, PhraseAnswer, folder};
 use crate::show::measure::plural;
 use crate::show::{Line, diff};
 use clap::Subcommand;
@@ -13,21 +15,23 @@ use wire::method::call::CallRunParams;
 use wire::method::merge::MergeUndoParams;
 use wire::method::task::{TaskDiffResult, TaskIdParams, TaskMergeParams};
 use wire::table::{CallRun, MergeList, MergeUndo, TaskDiff, TaskMerge};
-use wire::{ErrorCode, KernelClient, Side, TaskId};
+use wire::{CommitWish, ErrorCode, KernelClient, Side, TaskId};
 
 /// Merge a task's changes into the project, or undo a merge
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 #[command(after_help = "Examples:\n  skep merge                            what was proposed and merged\n  \
 skep merge task-3                     the same as `skep merge apply task-3`\n  skep merge show task-3\n  \
-skep merge apply task-3 --yes\n  skep merge apply task-3 --theirs src/a.rs --mine README.md\n  skep merge undo task-3\n\n\
+skep merge apply task-3 --yes\n  skep merge apply task-3 --theirs src/a.rs --mine README.md\n  \
+skep merge task-3 --only src docs/a.md   the rest is kept for later\n  skep merge task-3 --commit -m \"fix the parser\"\n  \
+skep merge task-3 --branch fix-parser    a commit there; your files stay\n  skep merge undo task-3\n\n\
 Exactly what is shown is merged; if anything changed since, the merge is refused. Nothing you wrote is overwritten unless you say so \
 with --theirs, and `undo` brings it back.")]
 pub struct MergeArgs {
     #[command(subcommand)]
     action: Option<Action>,
     #[command(flatten)]
-    apply: Apply,
+    apply: Box<Apply>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -43,14 +47,19 @@ enum Action {
     },
     /// Merge the changes
     #[command(after_help = "Examples:\n  skep merge apply task-3\n  skep merge apply task-3 --yes --theirs src/a.rs\n\n\
-A path that you and the task both changed in the same place stays out unless you choose: --mine keeps yours, --theirs takes the task's.")]
-    Apply(Apply),
-    /// Drop the changes
+A path that you and the task both changed in the same place stays out unless you choose: --mine keeps yours, --theirs takes the task's.\n\n\
+--commit makes a commit of exactly the merged paths, as you, on the branch that is checked out; what you have staged or edited elsewhere \
+stays as it is. A path that you have edited yourself is refused: commit or stash that first. --branch makes that commit on another branch, \
+which begins at HEAD if it is new, and touches neither your files nor HEAD; the changes stay kept with the task. Hooks are not run. Where \
+commits are signed it is refused, with the command to run instead.")]
+    Apply(Box<Apply>),
+    /// Refuse the changes; they are kept
     #[command(after_help = "Examples:\n  skep merge reject task-3 --reason \"wrong approach\"")]
     Reject(RejectArgs),
     /// Undo a merge
     #[command(after_help = "Examples:\n  skep merge undo task-3\n\n\
-Each path gets back what it held before. One that was edited since stays as it is and is named. Taking back is your own call: what your \
+Each path gets back what it held before. One that was edited since stays as it is and is named. The changes are kept with their task: \
+`skep merge` takes them in again. While somebody goes on with the task, nothing is undone. Taking back is your own call: what your \
 policy or a ban denies needs a typed phrase, and the journal keeps what was passed over.")]
     Undo {
         /// Task id, as `skep merge list` prints it
@@ -84,6 +93,18 @@ struct Apply {
     /// Conflicting path: take the task's version
     #[arg(long, value_name = "PATH")]
     theirs: Vec<String>,
+    /// Only these files and folders; the others are kept, to be merged later
+    #[arg(long, value_name = "PATH", num_args = 1..)]
+    only: Vec<String>,
+    /// Commit exactly what is merged, on the branch that is checked out
+    #[arg(long, conflicts_with = "branch")]
+    commit: bool,
+    /// Commit it on this branch and leave your files alone
+    #[arg(long, value_name = "NAME")]
+    branch: Option<String>,
+    /// Message of that commit [default: the task's prompt]
+    #[arg(long, short, value_name = "MESSAGE")]
+    message: Option<String>,
 }
 
 impl MergeArgs {
@@ -107,7 +128,8 @@ impl MergeArgs {
 }
 
 async fn undo(kernel: &mut KernelClient, task: TaskId, phrase: Option<String>, console: &Console) -> ExitResult {
-    let mut result = console.wait("undoing", kernel.call::<MergeUndo>(&MergeUndoParams { task, phrase: phrase.clone() })).await?;
+    let mut result =
+        console.wait_counting("undoing", Some(task), kernel.call::<MergeUndo>(&MergeUndoParams { task, phrase: phrase.clone() })).await?;
     if let Some(wanted) = result.phrase.take() {
         let flag = format!("--phrase '{wanted}'");
         let denied = CommandError::new(ErrorCode::Denied, format!("{task} is not undone")).why(result.denied.join("; "));
@@ -118,13 +140,14 @@ async fn undo(kernel: &mut KernelClient, task: TaskId, phrase: Option<String>, c
             console.out.uncut(&diff::not_undone(&result));
         }
         match console.confirm_typed("undo it all the same", &wanted, &flag) {
-            Ok(true) => {}
-            Ok(false) => return Err(denied.fix("nothing changed; type the phrase as it stands there")),
+            Ok(PhraseAnswer::Right) => {}
+            Ok(_) => return Err(denied.fix(format!("nothing changed; type `{wanted}` as it stands there"))),
             Err(_) => return Err(denied.fix(format!("look at what denies it; `{flag}` passes over that"))),
         }
-        result = console.wait("undoing", kernel.call::<MergeUndo>(&MergeUndoParams { task, phrase: Some(wanted) })).await?;
+        result =
+            console.wait_counting("undoing", Some(task), kernel.call::<MergeUndo>(&MergeUndoParams { task, phrase: Some(wanted) })).await?;
     }
-    console.show(&result, diff::undone);
+    console.show_wrapped(&result, diff::undone);
     OK
 }
 
@@ -135,7 +158,7 @@ async fn list(kernel: &mut KernelClient, console: &Console) -> ExitResult {
 }
 
 async fn shown(kernel: &mut KernelClient, task: TaskId, console: &Console) -> Result<TaskDiffResult, CommandError> {
-    let shown = console.wait("comparing", kernel.call::<TaskDiff>(&TaskIdParams { task })).await?;
+    let shown = console.wait_counting("comparing", Some(task), kernel.call::<TaskDiff>(&TaskIdParams { task })).await?;
     if shown.digest.is_none() {
         return Err(CommandError::new(ErrorCode::WrongState, format!("there is nothing to merge for `{task}`"))
             .why("it has not proposed its changes")
@@ -155,25 +178,59 @@ impl Apply {
                 return Err(CommandError::new(ErrorCode::BadInput, format!("`{path}` cannot be both yours and theirs")));
             }
         }
+        if self.message.is_some() && !self.commit && self.branch.is_none() {
+            return Err(CommandError::new(ErrorCode::BadInput, "a message needs a commit").fix("add `--commit`, or `--branch NAME`"));
+        }
         let shown = shown(kernel, task, console).await?;
+        let only: Vec<String> = self.only.iter().map(|path| plain(path)).collect();
+        let wants_commit = self.commit || self.branch.is_some();
+        let commit = match wants_commit {
+            true => Some(commit::wish(kernel, &shown, self.branch, self.message).await?),
+            false => None,
+        };
         if !console.json {
             console.out.page(&diff::summary(&shown));
         }
-        // A change that no diff shows needs more than one key.
         let unshown = shown.files.iter().filter(|file| file.unshown && file.refused.is_none()).count();
         let agreed = match unshown {
             _ if self.yes => true,
-            0 => console.confirm(&format!("merge {task} into the project?"), "--yes")?,
-            _ => console.confirm_by(&format!("merge {} unread", plural(unshown as u64, "file")), "--yes")?,
+            0 => console.confirm(&question(task, &only, commit.as_ref()), "--yes")?,
+            _ => is_merged_unread(task, unshown as u64, console)?,
         };
         if !agreed {
             console.note(Line::new().faint("nothing merged"));
             return OK;
         }
-        let params = TaskMergeParams { task, digest: shown.digest, sides };
-        let result = console.wait("merging", kernel.call::<TaskMerge>(&params)).await?;
-        console.show(&result, diff::merged);
-        OK
+        let params = TaskMergeParams { task, digest: shown.digest, sides, only, commit };
+        let result = console.wait_counting("merging", Some(task), kernel.call::<TaskMerge>(&params)).await?;
+        console.show_wrapped(&result, |result| diff::merged(task, result));
+        if result.uncommitted.is_some() { Ok(wire::code::EXIT_FAILED) } else { OK }
+    }
+}
+
+/// A change that no diff shows needs more than one key.
+fn is_merged_unread(task: TaskId, files: u64, console: &Console) -> Result<bool, CommandError> {
+    let phrase = format!("merge {} unread", plural(files, "file"));
+    match console.confirm_typed("merge what no diff shows", &phrase, "--yes")? {
+        PhraseAnswer::Right => Ok(true),
+        PhraseAnswer::Empty => Ok(false),
+        PhraseAnswer::Wrong => Err(CommandError::new(ErrorCode::BadInput, format!("{task} is not merged: that is not the phrase"))
+            .why(format!("the phrase is `{phrase}`"))
+            .fix("type exactly that, or add `--yes`")),
+    }
+}
+
+/// A path as the kernel names it.
+fn plain(path: &str) -> String {
+    path.trim_start_matches("./").trim_end_matches('/').to_owned()
+}
+
+fn question(task: TaskId, only: &[String], commit: Option<&CommitWish>) -> String {
+    let what = if only.is_empty() { task.to_string() } else { format!("{} of {task}", only.join(", ")) };
+    match commit.map(|wish| &wish.branch) {
+        None => format!("merge {what} into the project?"),
+        Some(None) => format!("merge {what} into the project and commit it?"),
+        Some(Some(branch)) => format!("commit {what} on the branch {branch}?"),
     }
 }
 
@@ -185,10 +242,14 @@ async fn import(kernel: &mut KernelClient, patch: &std::path::Path, zone: Option
             .why(error)
             .fix("name a readable text file")
     })?;
+    if text.trim().is_empty() {
+        return Err(CommandError::new(ErrorCode::BadInput, format!("the patch `{}` is empty", patch.display()))
+            .fix("give it a unified diff, such as `git diff | skep merge import -` prints"));
+    }
     let input = serde_json::json!({ "patch": text });
     let params = CallRunParams { path: folder(zone.as_deref())?, task: None, tool: "fs.patch".into(), input, mode: None, token: None };
     let result = console.wait("applying", kernel.call::<CallRun>(&params)).await?;
     let ok = result.ok;
-    console.show(&result, diff::imported);
+    console.show_wrapped(&result, diff::imported);
     if ok { OK } else { Ok(wire::code::EXIT_FAILED) }
 }

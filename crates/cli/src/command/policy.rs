@@ -63,6 +63,9 @@ With a FILE its text becomes .skep/policy.yaml, after you have said yes. More th
     /// List the versions that were in force
     #[command(after_help = "Examples:\n  skep policy log\n  skep policy log --diff")]
     Log {
+        /// Of your own policy.yaml in $SKEP_HOME
+        #[arg(long)]
+        home: bool,
         /// Also what each one changed
         #[arg(long)]
         diff: bool,
@@ -126,7 +129,7 @@ struct Range {
 impl PolicyArgs {
     pub async fn run(self, console: &Console) -> ExitResult {
         if matches!(self.action, Action::Types) {
-            console.out.write(server::extension_types().as_bytes());
+            console.print_text(server::extension_types());
             return OK;
         }
         let path = folder(self.zone.as_deref())?;
@@ -135,7 +138,7 @@ impl PolicyArgs {
             Action::Check(File { file }) => {
                 let candidate = Candidate::read(file.as_deref(), Path::new(&path))?;
                 let result = check(&mut kernel, &path, &candidate).await?;
-                console.show_uncut(&result, |result| policy::checked(result, &candidate.name, None));
+                console.show_wrapped(&result, |result| policy::checked(result, &candidate.name, None));
                 Ok(if result.ok { 0 } else { EXIT_FAILED })
             }
             Action::Test(File { file }) => {
@@ -143,14 +146,14 @@ impl PolicyArgs {
                 let result = check(&mut kernel, &path, &candidate).await?;
                 let examples = candidate.examples();
                 let tested = policy::Tested { check: &result, examples };
-                console.show_uncut(&tested, |tested| policy::checked(tested.check, &candidate.name, Some(examples)));
+                console.show_wrapped(&tested, |tested| policy::checked(tested.check, &candidate.name, Some(examples)));
                 Ok(if result.ok { 0 } else { EXIT_FAILED })
             }
             Action::Explain(Explain { tool, pairs, input, task, candidate }) => {
                 let input = input::read(input.as_deref(), &pairs)?;
                 let params = PolicyExplainParams { path, tool, input, task, candidate };
                 let result = kernel.call::<PolicyExplain>(&params).await?;
-                console.show_uncut(&result, |result| policy::explained(&params.tool, &params.input, result));
+                console.show_wrapped(&result, |result| policy::explained(&params.tool, &params.input, result));
                 OK
             }
             Action::Trial(Try { file, range }) => {
@@ -160,13 +163,14 @@ impl PolicyArgs {
                 OK
             }
             Action::Update(update) => update.run(&mut kernel, path, console).await,
-            Action::Log { diff } => {
-                let result = kernel.call::<PolicyLog>(&PolicyLogParams { path }).await?;
-                console.show_uncut(&result, |result| policy::log(result, diff, crate::show::measure::now_ms()));
+            Action::Log { diff, home } => {
+                let result = kernel.call::<PolicyLog>(&PolicyLogParams { path, home }).await?;
+                console.show_uncut(&result, |result| policy::log(result, home, diff, crate::show::measure::now_ms()));
                 OK
             }
             Action::Suggest => {
-                let result = console.wait("reading the answers", kernel.call::<PolicySuggest>(&PolicyLogParams { path })).await?;
+                let result =
+                    console.wait("reading the answers", kernel.call::<PolicySuggest>(&PolicyLogParams { path, home: false })).await?;
                 if console.json {
                     console.out.json(&result);
                 } else {

@@ -13,7 +13,7 @@ pub struct PsArgs {}
 impl PsArgs {
     pub async fn run(self, console: &Console) -> ExitResult {
         let result = console.kernel().await?.call::<ProcList>(&Nothing {}).await?;
-        console.show(&result, |result| process::list(&result.processes, measure::now_ms()));
+        console.show_wrapped(&result, |result| process::list(&result.processes, measure::now_ms()));
         OK
     }
 }

@@ -1,4 +1,4 @@
-//! `skep reject`: drops a task's changes.
+//! `skep reject`: refuses a task's changes.
 
 use crate::command::act::changed;
 use crate::console::{Console, ExitResult, OK};
@@ -6,9 +6,10 @@ use wire::TaskId;
 use wire::method::task::TaskRejectParams;
 use wire::table::TaskReject;
 
-/// Drop a task's changes
+/// Refuse a task's changes
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  skep reject task-3 --reason \"wrong approach\"")]
+#[command(after_help = "Examples:\n  skep reject task-3 --reason \"wrong approach\"\n\n\
+The changes are kept: `skep say` has the task go on with them, `skep drop`\ndestroys them.")]
 pub struct RejectArgs {
     /// Task id, as `skep status` prints it
     task: TaskId,
@@ -21,7 +22,7 @@ impl RejectArgs {
     pub async fn run(self, console: &Console) -> ExitResult {
         let params = TaskRejectParams { task: self.task, reason: self.reason };
         let view = console.kernel().await?.call::<TaskReject>(&params).await?;
-        console.show(&view, changed);
+        console.show_wrapped(&view, changed);
         OK
     }
 }

@@ -1,11 +1,12 @@
 //! `skep review`: questions that wait for a person.
 
 pub mod answer;
+pub mod ask;
 pub mod inbox;
 
 use crate::console::{Console, ExitResult, OK};
 use crate::show::{Line, measure, model, review};
-use answer::{AllowArgs, DenyArgs};
+use answer::{AllowArgs, ChangesArgs, DenyArgs};
 use clap::Subcommand;
 use wire::ReviewId;
 use wire::method::Nothing;
@@ -15,11 +16,11 @@ use wire::table::{BudgetList, ReviewAnswer, ReviewList, ReviewShow};
 /// Look at and answer what waits for you
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
-#[command(after_help = "Examples:\n  skep review                       the inbox: one question after the other, answered by keys\n  \
-skep review list\n  skep review show r-3\n  skep review allow r-3\n  skep review allow r-3 --for session --ttl 10m\n  \
-skep review deny r-3 --reason \"not on this machine\"\n\n\
+#[command(after_help = "Examples:\n  skep review                  the inbox: answered by keys, one after the other\n  \
+skep review list\n  skep review show r-3\n  skep review allow r-3\n  skep review allow r-3 --for task --ttl 10m\n  \
+skep review deny r-3 --reason \"not on this machine\"\n  skep review changes r-3 --reason \"add a test\"\n\n\
 In the inbox: a allows once, s for the session, g always and for everyone, c on conditions, o observed; d denies, D for good, \
-i names something better; n and p turn the pages, q leaves. In a pipe, or with --json, it is a list.")]
+i names something better, e sends a merge back with a comment; n and p turn the pages, q leaves. In a pipe, or with --json, it is a list.")]
 pub struct ReviewArgs {
     #[command(subcommand)]
     action: Option<Action>,
@@ -48,18 +49,24 @@ A record keeps 2,000 bytes of a long text and no secrets; --full shows the exact
         full: bool,
     },
     /// Say yes: to exactly this call, or to calls like it
-    #[command(after_help = "Examples:\n  skep review allow r-3                                   this call, once\n  \
-skep review allow r-3 --for session --ttl 10m           calls like it in this session, for ten minutes\n  \
-skep review allow r-3 --for zone --rate 5/1m            at most five a minute in this repository\n  \
-skep review allow r-3 --always --paths 'docs/**'        for everyone and for good, below docs\n  \
+    #[command(after_help = "Examples:\n  skep review allow r-3                               this call, once\n  \
+skep review allow r-3 --for task --ttl 10m          its task, for ten minutes\n  \
+skep review allow r-3 --for repository --rate 5/1m  five a minute, here\n  \
+skep review allow r-3 --always --paths 'docs/**'    everywhere, below docs\n  \
 skep review allow r-3 --writable 'out/**' --max-duration 30s --set limit=10\n\n\
 A yes never overrides a deny. Its conditions hold as long as it does; `skep grant revoke` takes it back.")]
     Allow(Box<AllowArgs>),
     /// Say no: to this call, or for good
     #[command(after_help = "Examples:\n  skep review deny r-3 --reason \"not on this machine\"\n  \
-skep review deny r-3 --instead fs.write path=out/report.md\n  skep review deny r-3 --for-good --for zone\n\n\
+skep review deny r-3 --instead fs.write path=out/report.md\n  skep review deny r-3 --for-good --for repository\n\n\
 `skep grant list` shows what is denied for good, `skep grant revoke` lifts it.")]
     Deny(DenyArgs),
+    /// Send a merge back: its task goes on with what you say
+    #[command(after_help = "Examples:\n  skep review changes r-3 --reason \"keep the old name, and add a test\"\n  \
+skep review changes r-3 --rebase\n\n\
+The brain hears the reason in the same conversation and goes on in the same workspace; then it proposes its changes anew. \
+With --rebase its work is first laid over the project as it is now: what clashes there holds both sides, marked, for it to settle.")]
+    Changes(ChangesArgs),
 }
 
 impl ReviewArgs {
@@ -71,7 +78,7 @@ impl ReviewArgs {
             Some(Action::List { all }) => return list(&mut kernel, all, console).await,
             Some(Action::Show { review, full }) => {
                 let view = kernel.call::<ReviewShow>(&ReviewShowParams { review, full }).await?;
-                console.show_uncut(&view, |view| review::detail(view, measure::now_ms()));
+                console.show_wrapped(&view, |view| review::detail(view, measure::now_ms()));
                 return OK;
             }
             Some(Action::Allow(allow)) => {
@@ -82,9 +89,14 @@ impl ReviewArgs {
                 allow.params(like)?
             }
             Some(Action::Deny(deny)) => deny.params()?,
+            Some(Action::Changes(changes)) => changes.params(),
         };
         let view = kernel.call::<ReviewAnswer>(&params).await?;
-        console.show(&view, review::answered);
+        if params.terms.as_ref().and_then(|terms| terms.constraints.as_ref()).is_some_and(|kept| !kept.input_overrides.is_empty()) {
+            let why = "a yes with --set covers the call and not its merge: what it writes is asked about again when it is merged";
+            console.note(Line::new().wait("◍ ").plain(why));
+        }
+        console.show_wrapped(&view, |view| review::answered(view, params.reach));
         OK
     }
 }

@@ -6,8 +6,8 @@ pub mod shell_terminal;
 use crate::command::doctor::DoctorArgs;
 use crate::command::status::here;
 use crate::console::{Console, ExitResult, OK};
-use crate::show::Line;
 use crate::show::sandbox as show;
+use crate::show::{Line, Page};
 use wire::TaskId;
 use wire::method::Nothing;
 use wire::method::sandbox::SandboxTemplatesParams;
@@ -61,26 +61,27 @@ impl SandboxArgs {
             SandboxAction::Doctor => DoctorArgs {}.run(console).await,
             SandboxAction::Templates => {
                 let mut kernel = console.kernel().await?;
-                let result = kernel.call::<SandboxTemplates>(&SandboxTemplatesParams { path: here(None, false)? }).await?;
-                console.show_uncut(&result, show::templates);
+                let result = kernel.call::<SandboxTemplates>(&SandboxTemplatesParams { path: here(false)? }).await?;
+                console.show_wrapped(&result, show::templates);
                 OK
             }
             SandboxAction::Ps => {
                 let mut kernel = console.kernel().await?;
                 let result = kernel.call::<SandboxList>(&Nothing {}).await?;
-                console.show(&result, show::rooms);
+                console.show_wrapped(&result, show::rooms);
                 OK
             }
             SandboxAction::Pause { task } => {
                 console.kernel().await?.call::<SandboxPause>(&TaskIdParams { task }).await?;
-                console.note(
-                    Line::new().wait("◍ ").plain(format!("the sandbox of {task} is paused; `skep sandbox resume {task}` continues it")),
-                );
+                let line =
+                    Line::new().wait("◍ ").plain(format!("the sandbox of {task} is paused; `skep sandbox resume {task}` continues it"));
+                console.show_wrapped(&serde_json::json!({"task": task, "paused": true}), |_| Page(vec![line]));
                 OK
             }
             SandboxAction::Resume { task } => {
                 console.kernel().await?.call::<SandboxResume>(&TaskIdParams { task }).await?;
-                console.note(Line::new().good("● ").plain(format!("the sandbox of {task} continues")));
+                let line = Line::new().good("● ").plain(format!("the sandbox of {task} continues"));
+                console.show_wrapped(&serde_json::json!({"task": task, "paused": false}), |_| Page(vec![line]));
                 OK
             }
         }

@@ -31,8 +31,8 @@ enum Action {
 
 /// Issue a token for one tool to this process
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  skep token issue fs.write --paths 'out/**' --max-ops 10 --ttl 5m -- ./agent --fast\n  \
-skep token issue fs.read -- sh -c 'exec skep call fs.read path=README.md --token \"$SKEP_TOKEN\"'\n\n\
+#[command(after_help = "Examples:\n  skep token issue fs.write --paths 'out/**' --max-ops 10 --ttl 5m -- ./agent\n  \
+skep token issue fs.list -- sh -c 'exec skep call fs.list --token $SKEP_TOKEN'\n\n\
 A token holds for the process it was issued to, by pid and start time, and for nobody else. Without a PROGRAM that process is this \
 `skep`, which ends as soon as it has printed the token: nobody can use it then, and it only shows what a token is. With a PROGRAM this \
 process becomes it (as with exec) and its token is in $SKEP_TOKEN. A program that holds a connection to the kernel's socket asks for \
@@ -56,6 +56,11 @@ struct Issue {
     /// Become this program, with the token in $SKEP_TOKEN
     #[arg(last = true, value_name = "PROGRAM")]
     program: Vec<String>,
+}
+
+/// Tools of this name change no file, so that nothing of theirs is merged.
+fn reads_only(tool: &str) -> bool {
+    ["fs.read", "fs.list", "fs.exists", "fs.search", "http.", "net.", "model."].iter().any(|name| tool.starts_with(name))
 }
 
 impl TokenArgs {
@@ -87,6 +92,10 @@ impl Issue {
             }
             return Ok(error.code.exit());
         };
+        if !reads_only(&params.tool) {
+            let why = "a token lets calls pass, not merges: what they write is judged again by the rules when it is merged";
+            console.note(Line::new().wait("◍ ").plain(why));
+        }
         let Some((program, arguments)) = self.program.split_first() else {
             if console.json {
                 console.out.json(&result);

@@ -3,6 +3,7 @@
 use crate::command::sandbox::run;
 use crate::command::sandbox::shell_terminal::VisibleOutput;
 use crate::console::{Console, ExitResult};
+use crate::interrupt::Interrupt;
 use crate::show::Line;
 use serde_json::json;
 use std::io::{self, IsTerminal};
@@ -30,6 +31,7 @@ pub struct TryArgs {
 
 impl TryArgs {
     pub async fn run(self, console: &Console) -> ExitResult {
+        let mut interrupt = Interrupt::open()?;
         for port in &self.port {
             console.note(Line::new().faint(format!("http://127.0.0.1:{} leads into the sandbox", port.here)));
         }
@@ -40,7 +42,7 @@ impl TryArgs {
         let ended = loop {
             let said = tokio::select! {
                 said = responses.next() => said?,
-                _ = tokio::signal::ctrl_c() => return Ok(130),
+                () = interrupt.pressed() => return Ok(130),
             };
             match said {
                 StreamItem::Note(note) => match run::output(&note) {

@@ -9,7 +9,7 @@ use wire::table::ModelUsage;
 
 /// Show what models were used, and what it cost
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  skep usage\n  skep usage --by day\n  skep usage --by tree --json\n\n\
+#[command(after_help = "Examples:\n  skep usage\n  skep usage --by day\n  skep usage --by task\n  skep usage --by tree --json\n\n\
 Figures are the providers' own; if a provider reported none, the usage is counted and marked as an estimate. `unrecorded` is \
 what a crash left no record of, `reconciled` what you entered by `skep budget reconcile`. Prices are those of the table that comes \
 with skep; $SKEP_HOME/prices.yaml overrides it. Days are UTC.")]
@@ -28,6 +28,7 @@ enum Sum {
     Model,
     Tier,
     Day,
+    Task,
 }
 
 impl UsageArgs {
@@ -40,6 +41,7 @@ impl UsageArgs {
             Sum::Model => By::Model,
             Sum::Tier => By::Tier,
             Sum::Day => By::Day,
+            Sum::Task => By::Task,
         };
         let result = console.kernel().await?.call::<ModelUsage>(&ModelUsageParams { by }).await?;
         console.show_wrapped(&result, |result| model::usage(result, by, console.out.columns()));

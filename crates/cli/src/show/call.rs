@@ -1,39 +1,12 @@
-//! One call: what it wants, what was decided, what came out.
+//! One call: what was decided, and what came out.
 
-use super::measure::{duration_us, plural};
+use super::describe::scalar;
+use super::measure::duration_us;
 use super::{Line, Page, Tone};
+use crate::remedy;
 use serde_json::Value;
+use wire::Remedy;
 use wire::method::call::{CallDecision, CallRunResult, ToolLeftOut, ToolListResult};
-
-/// A call as a person would say it: `Reading src/a.rs`.
-pub fn describe(tool: &str, input: &Value) -> String {
-    let text = |key: &str| input.get(key).map(scalar).unwrap_or_default();
-    match tool {
-        "fs.read" => format!("Reading {}", text("path")),
-        "fs.write" => format!("Writing {}", text("path")),
-        "fs.delete" => format!("Deleting {}", text("path")),
-        "fs.list" => format!("Listing {}", if text("path").is_empty() { ".".into() } else { text("path") }),
-        "search.grep" => format!("Searching for {}", text("pattern")),
-        "search.glob" => format!("Finding {}", text("pattern")),
-        "shell.run" => format!("Running {}", text("command")),
-        "merge.apply" => {
-            let files = input.get("changes").and_then(Value::as_array).map_or(0, Vec::len);
-            format!("Merging {}", plural(files as u64, "file"))
-        }
-        "test.run" => format!("Testing {}", text("args")).trim_end().to_owned(),
-        "model.request" => format!("Asking {}", text("model")),
-        tool => format!("Calling {tool} {}", if input.is_null() { String::new() } else { scalar(input) }).trim_end().to_owned(),
-    }
-}
-
-/// A value on one line. A list of words reads as a command line does.
-fn scalar(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        Value::Array(items) if items.iter().all(Value::is_string) => words(items.iter().filter_map(Value::as_str)),
-        value => value.to_string(),
-    }
-}
 
 /// A command line as a shell would be given it, so that no word can pose as two, or two as one.
 pub fn words<T: AsRef<str>>(argv: impl IntoIterator<Item = T>) -> String {
@@ -133,11 +106,52 @@ pub fn ran(tool: &str, result: &CallRunResult) -> Page {
     if let Some(task) = result.task {
         page.because("kept", &format!("in the workspace of {task}; nothing in the project changed before a merge"));
     }
-    if !result.output.is_null() {
+    if let Some(failure) = FailureText::of(&result.output).filter(|_| !result.ok) {
+        failure.add_to(&mut page, "");
+    }
+    let output = without_code(&result.output);
+    if !output.is_null() {
         page.blank();
-        page.append(fields(&result.output));
+        page.append(fields(&output));
     }
     page
+}
+
+/// Why a call failed, in words: the code beside them is for programs.
+pub struct FailureText<'a> {
+    why: &'a str,
+    fix: Option<String>,
+}
+
+impl FailureText<'_> {
+    pub fn of(output: &Value) -> Option<FailureText<'_>> {
+        let text = |key: &str| output.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
+        let why = ["reason", "error", "why", "stderr", "stdout"].into_iter().find_map(text)?;
+        let remedy = output.get("remedy").and_then(|remedy| serde_json::from_value::<Remedy>(remedy.clone()).ok());
+        Some(FailureText { why, fix: remedy::fix(text("hint"), remedy.as_ref()) })
+    }
+
+    pub fn add_to(&self, page: &mut Page, indent: &str) {
+        page.because_under(indent, "why", self.why.trim_end());
+        if let Some(fix) = &self.fix {
+            page.because_under(indent, "fix", fix);
+        }
+    }
+}
+
+/// What is left to be shown of an output whose failure was told.
+fn without_code(output: &Value) -> Value {
+    let mut output = output.clone();
+    if let Value::Object(fields) = &mut output
+        && fields.contains_key("reason")
+        && fields.contains_key("error")
+    {
+        ["error", "reason", "hint", "remedy", "is_retryable"].iter().for_each(|key| drop(fields.remove(*key)));
+        if fields.is_empty() {
+            return Value::Null;
+        }
+    }
+    output
 }
 
 /// Which rules decided, and what it cost.
@@ -151,16 +165,20 @@ pub fn timings(result: &CallRunResult) -> Page {
     page
 }
 
+/// As wide as the longest kind of a tool.
+const KIND_COLUMNS: usize = "in a sandbox".len();
+
 /// `skep list tools`.
 pub fn tools(ToolListResult { tools, left_out }: &ToolListResult) -> Page {
     let width = tools.iter().map(|tool| Line::new().plain(&tool.name).width()).max().unwrap_or(0);
     let mut page = Page::new();
     for tool in tools {
         let kind = match (tool.read_only, tool.room) {
-            (true, _) => Line::new().good("reads    "),
+            (true, _) => Line::new().good("reads"),
             (false, true) => Line::new().wait("in a sandbox"),
-            (false, false) => Line::new().wait("changes  "),
+            (false, false) => Line::new().wait("changes"),
         };
+        let kind = kind.pad(KIND_COLUMNS);
         page.push(Line::new().name(&tool.name).pad(width).plain("  ").join(kind).plain("  ").plain(keys(&tool.input_schema)));
         page.push(Line::new().plain(" ".repeat(width + 2)).faint(&tool.description));
     }
@@ -169,7 +187,7 @@ pub fn tools(ToolListResult { tools, left_out }: &ToolListResult) -> Page {
         page.because("why", why);
     }
     if !left_out.is_empty() {
-        page.because("fix", "mend the file, then `skep kernel stop`; tools are loaded when the kernel starts");
+        page.because("fix", "mend the file, then `skep kernel restart`: tools are loaded when the kernel starts");
     }
     page
 }
@@ -190,17 +208,6 @@ mod tests {
     use serde_json::json;
     use wire::method::call::ToolView;
     use wire::{CallId, TaskId};
-
-    #[test]
-    fn a_call_reads_like_a_sentence() {
-        assert_eq!(describe("fs.read", &json!({"path": "src/a.rs"})), "Reading src/a.rs");
-        assert_eq!(describe("shell.run", &json!({"command": ["sh", "-c", "echo hi"]})), "Running sh -c 'echo hi'");
-        assert_eq!(describe("shell.run", &json!({"command": ["rm", "'a", "b'"]})), r"Running rm ''\''a' 'b'\'''");
-        assert_eq!(describe("test.run", &json!({})), "Testing");
-        assert_eq!(describe("merge.apply", &json!({"changes": ["a", "b"]})), "Merging 2 files");
-        assert_eq!(describe("fs.list", &json!({})), "Listing .");
-        assert_eq!(describe("x.y", &json!({"a": 1})), "Calling x.y {\"a\":1}");
-    }
 
     #[test]
     fn an_allowed_call_shows_rule_time_and_output() {
@@ -245,7 +252,7 @@ mod tests {
         let schema = json!({"properties": {"path": {}, "limit": {}}, "required": ["path"]});
         let tool = ToolView { name: "fs.read".into(), description: "a file".into(), read_only: true, room: false, input_schema: schema };
         let mut list = ToolListResult { tools: vec![tool], left_out: Vec::new() };
-        assert_eq!(tools(&list).render(false, None), "fs.read  reads      path= [limit=]\n         a file\n");
+        assert_eq!(tools(&list).render(false, None), "fs.read  reads         path= [limit=]\n         a file\n");
         list.left_out.push(ToolLeftOut { file: "x/tool.yaml".into(), why: "no `command`".into() });
         assert!(tools(&list).render(false, None).contains("✗ left out: x/tool.yaml\n  ↳ why  no `command`\n"));
     }

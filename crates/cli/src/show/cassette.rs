@@ -30,6 +30,9 @@ pub fn contents(result: &CassetteListResult) -> Page {
         // A file of one's own is named by its path.
         let path = if one.path == one.name { String::new() } else { format!("  {}", one.path) };
         page.push(Line::new().name(&one.name).faint(path).plain("  ").join(torn(one.torn)));
+        if one.exchanges.is_empty() {
+            page.push(Line::new().faint("  no request is on it"));
+        }
         let rows = one.exchanges.iter().map(|exchange| {
             vec![
                 Line::new().plain(format!("  {}", exchange.n)),

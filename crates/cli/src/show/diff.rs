@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use wire::method::call::CallRunResult;
 use wire::method::merge::{MergeListResult, MergeUndoResult};
 use wire::method::task::{FileDiffView, TaskDiffResult, TaskMergeResult};
-use wire::{MergeState, PathChange};
+use wire::{MergeState, NOT_CHOSEN, PathChange, TaskId};
 
 /// A unified diff in colour.
 pub fn unified(diff: &str) -> Page {
@@ -145,6 +145,9 @@ fn name(file: &FileDiffView) -> Line {
 fn choices(diff: &TaskDiffResult, page: &mut Page) {
     if diff.files.iter().any(|file| file.kind == PathChange::Conflict) {
         page.because("next", "a conflict stays out unless you choose: --mine PATH keeps yours, --theirs PATH takes the task's");
+        if let Some(review) = diff.review {
+            page.because("or", &format!("skep review changes {review} --rebase sends {} back with the newer base", diff.task));
+        }
     }
 }
 
@@ -238,6 +241,10 @@ pub fn undone(result: &MergeUndoResult) -> Page {
     for path in &result.refused {
         page.push(Line::new().bad("  ✗ ").plain(&path.path).faint("  ").plain(path.refused.as_deref().unwrap_or("refused")));
     }
+    if let Some(commit) = &result.commit {
+        let commit: String = commit.chars().take(10).collect();
+        page.because("note", &format!("the commit {commit} stays; git revert {commit} takes it back"));
+    }
     page
 }
 
@@ -275,15 +282,35 @@ pub fn imported(result: &CallRunResult) -> Page {
 }
 
 /// `skep merge`.
-pub fn merged(result: &TaskMergeResult) -> Page {
+pub fn merged(task: TaskId, result: &TaskMergeResult) -> Page {
     let mut page = Page::new();
     let applied = plural(result.applied.len() as u64, "file");
-    page.push(Line::new().good("✓ ").plain(format!("merged {applied}")));
+    match (&result.commit, result.applied.is_empty() && result.uncommitted.is_some()) {
+        (_, true) => page.push(Line::new().bad("✗ ").plain("nothing is merged")),
+        (Some(made), _) => {
+            let on = made.reference.strip_prefix("refs/heads/").unwrap_or(&made.reference);
+            let commit: String = made.commit.chars().take(10).collect();
+            let line = Line::new().good("✓ ").plain("committed ").name(commit).plain(" on ").name(on).plain(format!(": {applied}"));
+            page.push(line.faint("  (hooks were not run)"));
+        }
+        (None, _) => page.push(Line::new().good("✓ ").plain(format!("merged {applied}"))),
+    }
     for path in &result.applied {
         page.push(Line::new().good("  + ").plain(path));
     }
     for path in &result.refused {
-        page.push(Line::new().bad("  ✗ ").plain(&path.path).faint("  ").plain(path.refused.as_deref().unwrap_or("refused")));
+        let why = path.refused.as_deref().unwrap_or("refused");
+        page.push(match why == NOT_CHOSEN {
+            true => Line::new().faint("  ○ ").plain(&path.path).faint("  not chosen"),
+            false => Line::new().bad("  ✗ ").plain(&path.path).faint("  ").plain(why),
+        });
+    }
+    if let Some(why) = &result.uncommitted {
+        page.push(Line::new().bad("✗ ").plain("no commit was made"));
+        page.because("why", why);
+    }
+    if result.kept > 0 {
+        page.because("kept", &format!("{}: skep diff {task}, then skep merge {task}", plural(result.kept, "file")));
     }
     page
 }
@@ -291,6 +318,7 @@ pub fn merged(result: &TaskMergeResult) -> Page {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wire::method::task::CommitView;
     use wire::{MergePath, MergeState, TaskId};
 
     #[test]
@@ -321,6 +349,8 @@ mod tests {
             task: TaskId(1),
             digest: Some("d".into()),
             state: Some(MergeState::Proposed),
+            kept: false,
+            review: None,
             files: vec![
                 file("a.sh", PathChange::Created, None, "--- /dev/null\n+++ a.sh\n@@ -0,0 +1 @@\n+echo\x1b[31m\n"),
                 file(".git/hooks/x", PathChange::Modified, Some("git directories are closed"), "--- x\n+++ x\n@@ -1 +1 @@\n-a\n+b\n"),
@@ -348,8 +378,14 @@ mod tests {
     #[test]
     fn a_merge_names_what_stayed_out() {
         let refused = vec![MergePath { path: "b".into(), kind: PathChange::Created, from: None, refused: Some("outside".into()) }];
-        let text = merged(&TaskMergeResult { applied: vec!["a".into()], refused }).render(false, None);
-        assert_eq!(text, "✓ merged 1 file\n  + a\n  ✗ b  outside\n");
+        let mut result = TaskMergeResult { applied: vec!["a".into()], refused, ..TaskMergeResult::default() };
+        assert_eq!(merged(TaskId(3), &result).render(false, None), "✓ merged 1 file\n  + a\n  ✗ b  outside\n");
+        result.refused[0].refused = Some(NOT_CHOSEN.into());
+        result.kept = 1;
+        result.commit = Some(CommitView { commit: "0123456789abcdef".into(), reference: "refs/heads/main".into() });
+        let expected = "✓ committed 0123456789 on main: 1 file  (hooks were not run)\n  + a\n  ○ b  not chosen\n  \
+                        ↳ kept 1 file: skep diff task-3, then skep merge task-3\n";
+        assert_eq!(merged(TaskId(3), &result).render(false, None), expected);
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! What is given and what is refused for good, in words.
 
-use super::measure::{duration_ms, plural};
+use super::measure::{duration_ms, plural, repository};
 use super::{Line, Page, table};
 use serde_json::Value;
 use wire::method::grant::{BanView, GrantListResult, GrantView, TokenView};
-use wire::{Alternative, CallPattern, Constraints, Observe, Scope, Terms};
+use wire::method::review::AnswerReach;
+use wire::{Alternative, CallPattern, Constraints, Observe, Pid, Scope, Terms};
 
 /// Now, in the measure that a grant's end is written in: a step of the wall clock moves neither.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,13 +24,27 @@ impl Uptime {
     }
 }
 
+/// How far an answer reaches, as it stands behind what it is about: `… in this repository`.
 pub fn scope(scope: &Scope) -> String {
     match scope {
-        Scope::Process { pid } => format!("process {pid} and its children"),
-        Scope::Session { session } => format!("session {session}"),
-        Scope::Zone { zone } => zone.to_string(),
-        Scope::User { user } => format!("user {user}"),
-        Scope::All => "everyone".into(),
+        Scope::Process { pid } => format!("for process {pid} and its children"),
+        Scope::Session { session } if *session == format!("s-{}", Pid::OPERATOR) => "for you, until the kernel stops".into(),
+        Scope::Session { .. } => "for this task".into(),
+        Scope::Zone { zone } => format!("in {}", repository(*zone)),
+        Scope::User { user } => format!("always, for {user}"),
+        Scope::All => "always".into(),
+    }
+}
+
+/// The same for whoever gives the answer.
+pub fn reach(reach: Option<AnswerReach>) -> &'static str {
+    match reach {
+        None => "this call only",
+        Some(AnswerReach::Process) => "calls like it, for the worker that asked",
+        Some(AnswerReach::Session) => "calls like it, until the task ends",
+        Some(AnswerReach::Zone) => "calls like it, in this repository",
+        Some(AnswerReach::User) => "calls like it, for every worker of its user, always",
+        Some(AnswerReach::All) => "calls like it, always and everywhere",
     }
 }
 
@@ -146,7 +161,7 @@ fn granted(grant: &GrantView, now: &Uptime) -> Vec<Line> {
 fn banned(ban: &BanView) -> Vec<Line> {
     let instead = ban.alternative.as_ref().map(|other| format!("  instead {}", alternative(other))).unwrap_or_default();
     vec![
-        Line::new().bad("✗ ").name(ban.ban.to_string()),
+        Line::new().bad("⊘ ").name(ban.ban.to_string()),
         Line::new().plain(what(&ban.what)),
         Line::new().strong(scope(&ban.scope)),
         Line::new().plain(&ban.reason).faint(instead),
@@ -159,7 +174,7 @@ fn carried(token: &TokenView) -> Vec<Line> {
     vec![
         mark.name(token.token.to_string()),
         Line::new().plain("a token"),
-        Line::new().strong(format!("process {}", token.pid)),
+        Line::new().strong(format!("for process {}", token.pid)),
         Line::new().plain(format!("{} left", plural(token.ops_left.into(), "use"))),
     ]
 }
@@ -172,14 +187,14 @@ mod tests {
     fn result() -> GrantListResult {
         serde_json::from_value(json!({
             "grants": [
-                {"grant": "g-1", "pid": 3, "process": "foreman.1", "scope": {"of": "process", "pid": 3}, "live": true,
+                {"grant": "g-1", "pid": 3, "process": "worker.1", "scope": {"of": "process", "pid": 3}, "live": true,
                  "what": {"is": "exact", "tool": "fs.write", "bind": "b"}, "terms": {"uses_left": 1}},
-                {"grant": "g-2", "pid": 3, "process": "foreman.1", "scope": {"of": "all"}, "live": false,
+                {"grant": "g-2", "pid": 3, "process": "worker.1", "scope": {"of": "all"}, "live": false,
                  "what": {"is": "like", "tool": "shell.run", "command": ["npm", "install"]},
                  "terms": {"until": {"boot": "a", "boottime_ms": 61_000}, "rate": {"max": 5, "per_ms": 60_000}, "observe": "basic",
                            "constraints": {"writable_paths": ["out/**"], "max_duration_ms": 30_000, "input_overrides": {"n": 1}}}},
             ],
-            "bans": [{"ban": "b-1", "pid": 3, "process": "foreman.1", "scope": {"of": "zone", "zone": "zone-1"},
+            "bans": [{"ban": "b-1", "pid": 3, "process": "worker.1", "scope": {"of": "zone", "zone": "zone-1"},
                       "what": {"is": "like", "tool": "http.request", "host": "evil.test"}, "reason": "no\x1b[2J",
                       "alternative": {"tool": "fs.read", "input": {"path": "a"}}}],
             "tokens": [{"token": "t-1", "pid": 2, "ops_left": 3, "live": true}],
@@ -193,12 +208,12 @@ mod tests {
         let text = list(&result(), &now).render(false, None);
         let rows: Vec<Vec<&str>> =
             text.lines().map(|line| line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect()).collect();
-        assert_eq!(rows[0], ["✓ g-1", "fs.write, this one call", "process 3 and its children", "1 use left", "asked by foreman.1"]);
+        assert_eq!(rows[0], ["✓ g-1", "fs.write, this one call", "for process 3 and its children", "1 use left", "asked by worker.1"]);
         let terms = "1m 00s left · at most 5 in 1m 00s · writes only out/** · at most 30.0 s long · with n=1 · observed (basic)";
-        assert_eq!(rows[1], ["○ g-2", "shell.run of npm install …", "everyone", terms, "asked by foreman.1"]);
-        assert_eq!(rows[2][..4], ["✗ b-1", "http.request to evil.test", "zone-1", "no\\x1b[2J"]);
+        assert_eq!(rows[1], ["○ g-2", "shell.run of npm install …", "always", terms, "asked by worker.1"]);
+        assert_eq!(rows[2][..4], ["⊘ b-1", "http.request to evil.test", "in repository 1", "no\\x1b[2J"]);
         assert!(text.contains("instead fs.read path=a"));
-        assert_eq!(rows[3], ["✓ t-1", "a token", "process 2", "3 uses left"]);
+        assert_eq!(rows[3], ["✓ t-1", "a token", "for process 2", "3 uses left"]);
         let nothing = GrantListResult { grants: Vec::new(), bans: Vec::new(), tokens: Vec::new() };
         assert_eq!(list(&nothing, &now).render(false, None), "nothing is given, and nothing refused for good\n");
     }

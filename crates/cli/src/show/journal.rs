@@ -2,34 +2,41 @@
 
 use super::measure::{clock, count, duration_ms, plural};
 use super::record_line::record_line;
-use super::{Line, Page, Tone, table};
+use super::{Line, Page, Tone, table_wrapped};
 use crate::record::ParsedRecord;
 use jiff::tz::TimeZone;
 use wire::method::journal::{JournalDoubtsResult, JournalVerifyResult, VerificationStatus};
 
-pub fn log(records: &[ParsedRecord], now_ms: i64, zone: &TimeZone) -> Page {
-    let head = ["seq", "time", "pid", "kind", "what"].map(|name| Line::new().faint(name)).to_vec();
+/// The newest records. What a record says goes on below itself where `columns` are too few: nothing is cut at an edge.
+pub fn log(records: &[ParsedRecord], now_ms: i64, zone: &TimeZone, columns: Option<usize>) -> Page {
+    let head = ["seq", "kind", "time", "pid", "what"].map(|name| Line::new().faint(name)).to_vec();
     let rows = records.iter().map(|record| {
         let pid = record.pid().map(|pid| pid.to_string()).unwrap_or_default();
         vec![
             Line::new().faint(record.seq.to_string()),
+            Line::new().add(tone(&record.kind), &record.kind),
             Line::new().plain(clock(record.at_ms, now_ms, zone)),
             Line::new().plain(pid),
-            Line::new().add(tone(&record.kind), &record.kind),
             record_line(record),
         ]
     });
     if records.is_empty() {
         return Page(vec![Line::new().faint("no records")]);
     }
-    table(std::iter::once(head).chain(rows).collect())
+    table_wrapped(std::iter::once(head).chain(rows).collect(), columns)
 }
 
 /// One record of a log that is never finished, so with columns of fixed width.
-pub fn row(record: &ParsedRecord, now_ms: i64, zone: &TimeZone) -> Line {
+pub fn row(record: &ParsedRecord, now_ms: i64, zone: &TimeZone, columns: Option<usize>) -> Page {
     let pid = record.pid().map(|pid| pid.to_string()).unwrap_or_default();
-    let line = Line::new().faint(format!("{:<6}  ", record.seq)).plain(clock(record.at_ms, now_ms, zone)).plain(format!("  {pid:<3}  "));
-    line.join(Line::new().add(tone(&record.kind), &record.kind).pad(16)).plain("  ").join(record_line(record))
+    let cells = vec![
+        Line::new().faint(record.seq.to_string()).pad(6),
+        Line::new().add(tone(&record.kind), &record.kind).pad(16),
+        Line::new().plain(clock(record.at_ms, now_ms, zone)),
+        Line::new().plain(pid).pad(3),
+        record_line(record),
+    ];
+    table_wrapped(vec![cells], columns)
 }
 
 fn tone(kind: &str) -> Tone {
@@ -95,7 +102,7 @@ pub fn verdict(result: &JournalVerifyResult, ms: u64) -> Page {
 mod tests {
     use super::*;
     use crate::record::tests::line;
-    use wire::event::{BrainSaid, TaskQueued};
+    use wire::event::{BrainSaid, TaskFailed, TaskQueued};
     use wire::method::journal::FindingView;
     use wire::{Mode, Pid, TaskId, ZoneId};
 
@@ -115,12 +122,29 @@ mod tests {
         };
         let said = BrainSaid { pid: Pid(3), task: None, text: "hello".into() };
         let records: Vec<_> = [line(9, queued), line(10, said)].iter().filter_map(|line| ParsedRecord::parse(line)).collect();
-        let text = log(&records, 10_000, &TimeZone::UTC).render(false, None);
+        let text = log(&records, 10_000, &TimeZone::UTC, None).render(false, None);
         let lines: Vec<_> = text.lines().collect();
-        assert_eq!(lines[0], "seq  time          pid  kind         what");
-        assert_eq!(lines[1], "9    00:00:09.000  3    task.queued  task-1  act  \"do\\x1b it\"");
-        assert_eq!(lines[2], "10   00:00:10.000  3    brain.said   › hello");
-        assert_eq!(log(&[], 0, &TimeZone::UTC).render(false, None), "no records\n");
+        assert_eq!(lines[0], "seq  kind         time          pid  what");
+        assert_eq!(lines[1], "9    task.queued  00:00:09.000  3    task-1  act  \"do\\x1b it\"");
+        assert_eq!(lines[2], "10   brain.said   00:00:10.000  3    › hello");
+        assert_eq!(log(&[], 0, &TimeZone::UTC, None).render(false, None), "no records\n");
+    }
+
+    #[test]
+    fn what_a_record_says_is_whole_on_a_narrow_terminal() {
+        let reason = "the model cannot be reached, and the network of this machine is down since this morning";
+        let failed = TaskFailed { pid: Pid(3), task: Some(TaskId(1)), reason: reason.into() };
+        let record = ParsedRecord::parse(&line(9, failed)).unwrap();
+        let page = log(std::slice::from_ref(&record), 10_000, &TimeZone::UTC, Some(80));
+        let expected = "\
+seq  kind         time          pid  what
+9    task.failed  00:00:09.000  3    task-1  the model cannot be reached, and
+                                     the network of this machine is down since
+                                     this morning
+";
+        assert_eq!(page.render(false, None), expected);
+        let row = row(&record, 10_000, &TimeZone::UTC, Some(80)).render(false, None);
+        assert!(row.lines().all(|line| line.chars().count() <= 80) && row.contains("this morning"), "{row}");
     }
 
     #[test]

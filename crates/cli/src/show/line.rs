@@ -81,6 +81,16 @@ impl Line {
         self.0.is_empty()
     }
 
+    /// Bytes of its text.
+    pub fn bytes(&self) -> usize {
+        self.0.iter().map(|(_, text)| text.len()).sum()
+    }
+
+    /// Its pieces, clean as they are.
+    pub fn parts(&self) -> impl Iterator<Item = (Tone, &str)> {
+        self.0.iter().map(|(tone, text)| (*tone, text.as_str()))
+    }
+
     /// Spaces up to `columns`.
     #[must_use]
     pub fn pad(self, columns: usize) -> Line {
@@ -118,11 +128,24 @@ impl Line {
         if self.width() <= columns {
             return vec![self];
         }
-        let mut cells: Vec<(Tone, char)> = self.0.iter().flat_map(|(tone, text)| text.chars().map(|c| (*tone, c))).collect();
+        let cells = self.cells();
         let begins = cells.iter().take_while(|(_, c)| *c == ' ').count();
-        // Under the reason, not under its arrow.
-        let more = if cells.get(begins).is_some_and(|(_, c)| *c == '↳') { "↳ why  ".chars().count() } else { 2 };
+        if let Some(branch) = cells.get(begins).map(|(_, c)| *c).filter(|c| matches!(c, '├' | '└')) {
+            return self.wrap_branch(columns, &cells, begins, branch);
+        }
+        // Under the reason, not under its arrow; under what happened, not under its time.
+        let more = match cells.get(begins) {
+            Some((_, '↳')) => "↳ why  ".chars().count(),
+            Some((_, c)) if c.is_ascii_digit() => time_width(&cells),
+            _ => 2,
+        };
         let deeper = if begins + more + 2 < columns { begins + more } else { 0 };
+        self.wrap_under(columns, deeper)
+    }
+
+    /// The same, and what goes on is set in by `deeper`.
+    pub fn wrap_under(self, columns: usize, deeper: usize) -> Vec<Line> {
+        let mut cells = self.cells();
         let mut lines = Vec::new();
         let mut indent = 0;
         loop {
@@ -142,6 +165,25 @@ impl Line {
         }
         lines.push(Line::of(indent, &cells));
         lines
+    }
+
+    /// A branch of a tree: its value goes on below itself, and the stem beside it.
+    fn wrap_branch(self, columns: usize, cells: &[(Tone, char)], begins: usize, branch: char) -> Vec<Line> {
+        let blank = |at: usize| cells.get(at).is_some_and(|(_, c)| *c == ' ');
+        let gap = (begins + 3..cells.len()).find(|at| blank(*at) && blank(*at + 1));
+        let value = gap.and_then(|gap| (gap..cells.len()).find(|at| !blank(*at)));
+        let deeper = value.filter(|value| value * 2 < columns).unwrap_or(begins + 3);
+        let stem = if branch == '├' { "│" } else { " " };
+        let mut lines = self.wrap_under(columns, deeper);
+        for line in lines.iter_mut().skip(1) {
+            let rest = std::mem::take(line).cells().split_off(begins + 1);
+            *line = Line::new().plain(" ".repeat(begins)).faint(stem).join(Line::of(0, &rest));
+        }
+        lines
+    }
+
+    fn cells(&self) -> Vec<(Tone, char)> {
+        self.0.iter().flat_map(|(tone, text)| text.chars().map(|c| (*tone, c))).collect()
     }
 
     fn of(indent: usize, cells: &[(Tone, char)]) -> Line {
@@ -164,6 +206,13 @@ impl Line {
         text.truncate(text.trim_end_matches(' ').len());
         text
     }
+}
+
+/// Columns up to what stands behind a time and its mark: `12:57:03    ✓ Writing …`; 2 where there is no time.
+fn time_width(cells: &[(Tone, char)]) -> usize {
+    let is_time = cells.iter().zip("00:00:00  ".chars()).all(|((_, c), like)| if like == '0' { c.is_ascii_digit() } else { *c == like });
+    let blanks = cells.iter().skip(8).take_while(|(_, c)| *c == ' ').count();
+    if is_time { 8 + blanks + 2 } else { 2 }
 }
 
 /// What a command says.
@@ -250,6 +299,15 @@ mod tests {
         assert_eq!(wrapped(line, 24), ["    ↳ why  it lies", "           outside the", "           project"]);
         assert_eq!(wrapped(Line::new().plain("a bb ccc"), 8), ["a bb ccc"]);
         assert_eq!(wrapped(Line::new().plain("abcdefghij"), 6), ["abcdef", "  ghij"], "a word alone is broken");
+    }
+
+    #[test]
+    fn what_goes_on_stands_below_where_it_began() {
+        let wrapped = |text: &str| Line::new().plain(text).wrap(26).iter().map(|line| line.render(false)).collect::<Vec<_>>();
+        assert_eq!(wrapped("├─ why   one two three four five"), ["├─ why   one two three", "│        four five"]);
+        assert_eq!(wrapped("└─ why   one two three four five"), ["└─ why   one two three", "         four five"]);
+        assert_eq!(wrapped("12:57:03    ✓ Writing a file"), ["12:57:03    ✓ Writing a", "              file"]);
+        assert_eq!(wrapped("12 files in this folder and more"), ["12 files in this folder", "  and more"]);
     }
 
     #[test]

@@ -17,6 +17,11 @@ fn columns(c: char) -> usize {
     }
 }
 
+/// What people call a zone.
+pub fn repository(zone: wire::ZoneId) -> String {
+    format!("repository {}", zone.0)
+}
+
 pub fn duration_us(us: u64) -> String {
     match us {
         0..1_000 => format!("{us} µs"),
@@ -99,6 +104,18 @@ pub fn clock(at_ms: i64, now_ms: i64, zone: &TimeZone) -> String {
         true => at.strftime("%H:%M:%S%.3f").to_string(),
         false => at.strftime("%Y-%m-%d %H:%M:%S").to_string(),
     }
+}
+
+/// `14:03:07` today, with the date in front on other days.
+pub fn clock_seconds(at_ms: i64, now_ms: i64, zone: &TimeZone) -> String {
+    let text = clock(at_ms, now_ms, zone);
+    text.split_once('.').map_or(text.clone(), |(seconds, _)| seconds.to_owned())
+}
+
+/// `14:03` today, with the date in front on other days.
+pub fn clock_minutes(at_ms: i64, now_ms: i64, zone: &TimeZone) -> String {
+    let text = clock(at_ms, now_ms, zone);
+    text.rsplit_once(':').map_or(text.clone(), |(minutes, _)| minutes.to_owned())
 }
 
 #[cfg(test)]

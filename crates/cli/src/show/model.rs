@@ -16,9 +16,9 @@ pub fn usage(result: &ModelUsageResult, by: By, columns: Option<usize>) -> Page 
     }
     let head = ["", "requests", "input", "cache read", "cache write", "output", "cost", ""].map(|text| Line::new().faint(text)).to_vec();
     let mut rows = vec![head];
-    rows.extend(result.rows.iter().map(|row| figures(Line::new().plain(&row.name), &row.figures, &row.held)));
+    rows.extend(result.rows.iter().map(|row| figures(Line::new().plain(&row.name), &row.figures, &row.guessed, &row.held)));
     if result.rows.len() > 1 {
-        rows.push(figures(Line::new().strong("all"), &result.total, &result.held));
+        rows.push(figures(Line::new().strong("all"), &result.total, &result.guessed, &result.held));
     }
     let rows = flush_right(rows);
     let wide = table(rows.clone());
@@ -80,8 +80,11 @@ fn amount(spend: &Spend) -> Option<String> {
     }
 }
 
-fn figures(name: Line, figures: &UsageTotals, held: &Spend) -> Vec<Line> {
-    let estimated = (figures.estimated > 0).then(|| format!("{} estimated", figures.estimated));
+fn figures(name: Line, figures: &UsageTotals, guessed: &Spend, held: &Spend) -> Vec<Line> {
+    let estimated = (figures.estimated > 0).then(|| {
+        let of = amount(guessed).map_or_else(String::new, |amount| format!(": {amount}"));
+        format!("{} estimated{of}", figures.estimated)
+    });
     let held = amount(held).map(|amount| format!("{amount} held"));
     let remark: Vec<String> = estimated.into_iter().chain(held).collect();
     let cost = match (figures.unpriced, figures.micros) {
@@ -257,7 +260,7 @@ prices as of 2026-11-15
         kernel["waits"] = json!([{"pid": 3, "of": 1, "what": "money", "remedy": remedy}]);
         let mut client = account(5, "client.2", json!(null), 3_430);
         client["guessed"] = json!({"tokens": {"tactical": 193}, "micros": 3_430});
-        let shown = json!({"accounts": [kernel, account(3, "foreman.1", json!(null), 506_455), client]});
+        let shown = json!({"accounts": [kernel, account(3, "worker.1", json!(null), 506_455), client]});
         let expected = "\
 1 kernel
   money            $0.509885 of $0.60  84 %, nearly used up  $0.005 reserved
@@ -266,8 +269,8 @@ prices as of 2026-11-15
   ◍ a request of process 3 waits for money: `skep budget grant 1 --money 0.06`
 
 without a budget of their own
-  3 foreman.1  $0.506455 spent  4,830 tokens
-  5 client.2   $0.00343 spent   4,830 tokens  193 tactical tokens and $0.00343 are estimates
+  3 worker.1  $0.506455 spent  4,830 tokens
+  5 client.2  $0.00343 spent   4,830 tokens  193 tactical tokens and $0.00343 are estimates
 `skep budget reconcile 5 …` says what the estimates of 5 client.2 really were
 ";
         assert_eq!(budgets(&serde_json::from_value(shown).unwrap()).render(false, None), expected);

@@ -1,14 +1,14 @@
 //! The rules: what is wrong with them, what they say, and what they would have said.
 
-use super::call::describe;
+use super::describe::describe;
 use super::measure::{ago, plural};
 use super::{Line, Page, Tone, diff, table, zone};
 use crate::remedy;
 use serde::Serialize;
 use serde_json::Value;
 use wire::method::policy::{
-    PolicyCheckResult, PolicyExplainResult, PolicyLogResult, PolicyOutcome, PolicyProblem, PolicySuggestResult, PolicyTrialResult,
-    RuleEffect,
+    PolicyChangeEffect, PolicyChangeKind, PolicyChangeView, PolicyCheckResult, PolicyExplainResult, PolicyLogResult, PolicyOutcome,
+    PolicyProblem, PolicySuggestResult, PolicyTrialResult, RuleEffect,
 };
 
 /// `skep policy test --json`.
@@ -92,7 +92,7 @@ pub fn explained(tool: &str, input: &Value, result: &PolicyExplainResult) -> Pag
     let (spoke, silent): (Vec<_>, Vec<_>) = result.rules.iter().partition(|rule| rule.said != RuleEffect::Silent);
     let rows = spoke.into_iter().map(|rule| {
         vec![
-            Line::new().plain("  ").faint(rule.layer.as_str()),
+            Line::new().plain("  ").faint(layer(rule.layer.as_str())),
             Line::new().strong(&rule.rule),
             effect(rule.said),
             Line::new().plain(&rule.why),
@@ -104,7 +104,7 @@ pub fn explained(tool: &str, input: &Value, result: &PolicyExplainResult) -> Pag
         let n = silent.len() as u64;
         page.push(Line::new().faint(format!("  {} that {} not apply", plural(n, "rule"), if n == 1 { "does" } else { "do" })));
         let rows = silent.into_iter().map(|rule| {
-            vec![Line::new().plain("  ").faint(rule.layer.as_str()), Line::new().faint(&rule.rule), Line::new().faint(&rule.why)]
+            vec![Line::new().plain("  ").faint(layer(rule.layer.as_str())), Line::new().faint(&rule.rule), Line::new().faint(&rule.why)]
         });
         page.append(table(rows.collect()));
     }
@@ -138,10 +138,44 @@ pub fn tried(result: &PolicyTrialResult) -> Page {
     page
 }
 
+/// What rules say differently than those of the version in force, or, without one, than the default.
+pub fn rule_changes(changes: &[PolicyChangeView], version: u64) -> Page {
+    let mut page = Page::new();
+    if changes.is_empty() {
+        return page;
+    }
+    let count = |effect: PolicyChangeEffect| changes.iter().filter(|change| change.effect == effect).count();
+    let than = if version == 0 { "the default".to_owned() } else { format!("version {version}, which is in force") };
+    let (looser, stricter) = (count(PolicyChangeEffect::Looser), count(PolicyChangeEffect::Stricter));
+    page.push(Line::new().strong(format!("{} from {than}: {looser} looser, {stricter} stricter", differences(changes.len()))));
+    let rows = changes.iter().map(|change| {
+        let sign = match change.kind {
+            PolicyChangeKind::Added => Line::new().good("  + "),
+            PolicyChangeKind::Removed => Line::new().bad("  − "),
+            PolicyChangeKind::Changed => Line::new().name("  ~ "),
+        };
+        let effect = match change.effect {
+            PolicyChangeEffect::Looser => Line::new().bad("looser"),
+            PolicyChangeEffect::Stricter => Line::new().good("stricter"),
+            PolicyChangeEffect::Same => Line::new().faint("the same"),
+        };
+        vec![sign.strong(&change.name), Line::new().plain(&change.what), effect]
+    });
+    page.append(table(rows.collect()));
+    page
+}
+
+fn differences(count: usize) -> String {
+    if count == 1 { "1 difference".to_owned() } else { format!("{count} differences") }
+}
+
 /// `skep policy log`.
-pub fn log(result: &PolicyLogResult, diffs: bool, now_ms: i64) -> Page {
+pub fn log(result: &PolicyLogResult, home: bool, diffs: bool, now_ms: i64) -> Page {
     if result.versions.is_empty() {
-        return Page(vec![Line::new().faint("no policy was ever in force here; see `skep init`")]);
+        return Page(vec![Line::new().faint(match home {
+            true => "no policy of your own was ever in force; write $SKEP_HOME/policy.yaml and run `skep trust --home`",
+            false => "no policy was ever in force here; see `skep init`",
+        })]);
     }
     let mut page = Page::new();
     for version in &result.versions {
@@ -184,9 +218,38 @@ fn has_rules(yaml: &str) -> bool {
     yaml.lines().map(str::trim_start).any(|line| !line.is_empty() && !line.starts_with('#'))
 }
 
+/// Whose a rule is.
+fn layer(name: &str) -> &str {
+    match name {
+        "yaml" => "project",
+        "home" => "yours",
+        "builtin" => "built in",
+        other => other,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_rules_say_differently_is_told_in_a_few_lines() {
+        let change = |name: &str, kind, what: &str, effect| PolicyChangeView { name: name.into(), kind, what: what.into(), effect };
+        let changes = [
+            change("docs", PolicyChangeKind::Added, "allow", PolicyChangeEffect::Looser),
+            change("new-host", PolicyChangeKind::Changed, "require_review → deny", PolicyChangeEffect::Stricter),
+            change("old", PolicyChangeKind::Removed, "pass", PolicyChangeEffect::Same),
+        ];
+        let expected = "\
+3 differences from version 2, which is in force: 1 looser, 1 stricter
+  + docs      allow                  looser
+  ~ new-host  require_review → deny  stricter
+  − old       pass                   the same
+";
+        assert_eq!(rule_changes(&changes, 2).render(false, None), expected);
+        assert!(rule_changes(&changes[..1], 0).render(false, None).starts_with("1 difference from the default: 1 looser, 0 stricter\n"));
+        assert!(rule_changes(&[], 2).is_empty());
+    }
     use serde_json::json;
 
     fn check(value: Value) -> PolicyCheckResult {
@@ -219,10 +282,10 @@ mod tests {
 ✗ Reading .env  deny
   ↳ why  secrets stay with you
 
-  yaml  secrets       deny   `.env` matches `.env*`
-  yaml  read-project  allow  `.env` matches `**`
+  project  secrets       deny   `.env` matches `.env*`
+  project  read-project  allow  `.env` matches `**`
   1 rule that does not apply
-  builtin  outside-project  the path is inside
+  built in  outside-project  the path is inside
 ";
         let text = explained("fs.read", &json!({"path": ".env"}), &result).render(false, None);
         assert_eq!(text, expected);
@@ -243,7 +306,7 @@ mod tests {
 ";
         assert_eq!(page.render(false, None), expected);
         assert!(page.render(true, None).contains("\x1b[31m[BREAKING]"));
-        let same = PolicyTrialResult { tried: 1, breaking: 0, phrase: None, changes: Vec::new() };
+        let same = PolicyTrialResult { tried: 1, breaking: 0, phrase: None, rules: Vec::new(), changes: Vec::new() };
         assert_eq!(tried(&same).render(false, None), "✓ 1 call tried, nothing would change\n");
     }
 
@@ -253,8 +316,8 @@ mod tests {
             {"version": 2, "seq": 9, "at_ms": 0, "by": "ann", "hash": "0123456789abcdef", "diff": "--- a\n+++ a\n@@ -1 +1 @@\n-x\n+y\n"},
         ]}))
         .unwrap();
-        assert_eq!(log(&result, false, 5_000).render(false, None), "version 2  record 9  5s ago  by ann  0123456789ab\n");
-        assert!(log(&result, true, 5_000).render(false, None).contains("  +y\n"));
+        assert_eq!(log(&result, false, false, 5_000).render(false, None), "version 2  record 9  5s ago  by ann  0123456789ab\n");
+        assert!(log(&result, false, true, 5_000).render(false, None).contains("  +y\n"));
         let suggestion = PolicySuggestResult {
             questions: 212,
             saved: 140,

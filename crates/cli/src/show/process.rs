@@ -1,6 +1,6 @@
 //! The process tree.
 
-use super::measure::{ago, bytes, count, plural};
+use super::measure::{ago, bytes, count, plural, repository};
 use super::{Line, Node, Page, Tone, tree};
 use wire::method::process::ProcView;
 use wire::{NetUse, ProcessState};
@@ -14,6 +14,15 @@ pub fn mark(state: ProcessState) -> Line {
         ProcessState::Dead => (Tone::Bad, "✗"),
     };
     Line::new().add(tone, mark).plain(" ")
+}
+
+/// A state in the words of who does not know processes of Unix.
+pub fn word(state: ProcessState) -> &'static str {
+    match state {
+        ProcessState::Zombie => "ended",
+        ProcessState::Dead => "killed",
+        state => state.as_str(),
+    }
 }
 
 /// `skep ps`. A process whose parent is not listed stands at the top, so that none is lost.
@@ -41,14 +50,19 @@ fn below(processes: &[ProcView], parent: &ProcView, now_ms: i64, depth: usize) -
                 Some(left) => format!("{}, {} left", plural(process.calls_made, "call"), count(left)),
             };
             let task = process.task.map(|task| task.to_string());
-            let zone = process.zone.map(|zone| zone.to_string());
+            let zone = process.zone.map(repository);
+            let mut zones = processes.iter().filter_map(|process| process.zone);
+            let first = zones.next();
             let mut node = Node::new(mark(process.state).strong(&process.name))
                 .cell(Line::new().faint(format!("pid {}", process.pid)))
-                .cell(Line::new().plain(process.state.as_str()))
+                .cell(Line::new().plain(word(process.state)))
                 .cell(Line::new().name(task.as_deref().unwrap_or("—")))
-                .cell(Line::new().faint(zone.as_deref().unwrap_or("—")))
                 .cell(Line::new().faint(calls))
                 .cell(Line::new().faint(format!("started {}", ago(process.started_ms, now_ms))));
+            // Of one alone nobody need be told.
+            if zones.any(|zone| Some(zone) != first) {
+                node = node.cell(Line::new().faint(zone.as_deref().unwrap_or("—")));
+            }
             if process.net.requests > 0 {
                 let NetUse { requests, up, down } = process.net;
                 node = node.cell(Line::new().faint(format!("{}, {} out, {} in", plural(requests, "request"), bytes(up), bytes(down))));
@@ -60,7 +74,7 @@ fn below(processes: &[ProcView], parent: &ProcView, now_ms: i64, depth: usize) -
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
     use wire::{Pid, TaskId, ZoneId};
 
@@ -77,12 +91,14 @@ pub(super) mod tests {
             task: None,
             started_ms: 0,
             net: wire::NetUse::default(),
+            brain: None,
+            queue_paused: false,
         }
     }
 
     #[test]
     fn the_tree_hangs_under_the_kernel() {
-        let mut foreman = process(3, Some(1), "foreman.1", ProcessState::Running);
+        let mut foreman = process(3, Some(1), "worker.1", ProcessState::Running);
         foreman.zone = Some(ZoneId(1));
         foreman.task = Some(TaskId(7));
         foreman.calls_left = Some(1_000);
@@ -95,11 +111,17 @@ pub(super) mod tests {
         ];
         let expected = "\
 ● kernel  pid 1
-├─ ○ operator     pid 2  idle     —       —       2 calls              started 5s ago
-└─ ● foreman.1    pid 3  running  task-7  zone-1  3 calls, 1,000 left  started 5s ago  3 requests, 900 B out, 1.5 MB in
-   └─ ◍ helper.1  pid 4  paused   —       —       4 calls              started 5s ago
+├─ ○ operator     pid 2  idle     —       2 calls              started 5s ago
+└─ ● worker.1     pid 3  running  task-7  3 calls, 1,000 left  started 5s ago  3 requests, 900 B out, 1.5 MB in
+   └─ ◍ helper.1  pid 4  paused   —       4 calls              started 5s ago
 ";
         assert_eq!(list(&all, 5_000).render(false, None), expected);
+        // Where there are two repositories, each says which is its own.
+        let mut other = process(5, Some(1), "worker.1", ProcessState::Idle);
+        other.zone = Some(ZoneId(2));
+        let all: Vec<ProcView> = all.into_iter().chain([other]).collect();
+        let text = list(&all, 5_000).render(false, None);
+        assert!(text.contains("started 5s ago  repository 1  3 requests") && text.contains("started 5s ago  repository 2\n"), "{text}");
     }
 
     #[test]

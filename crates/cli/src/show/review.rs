@@ -1,11 +1,13 @@
 //! Questions to a person.
 
-use super::call::{describe, fields};
-use super::grant::what;
+use super::call::fields;
+use super::describe::describe;
+use super::grant::{self, what};
 use super::measure::ago;
 use super::{Line, Node, Page, Tone, table, tree};
 use wire::method::merge::APPLY_TOOL;
-use wire::method::review::{ReviewStatus, ReviewView};
+use wire::method::review::{AnswerReach, ReviewStatus, ReviewView};
+use wire::method::task::TaskView;
 use wire::{Answer, CallPattern};
 
 fn stand(review: &ReviewView) -> Line {
@@ -14,6 +16,7 @@ fn stand(review: &ReviewView) -> Line {
         (ReviewStatus::Open, _) => Line::new().wait("open"),
         (ReviewStatus::Void, _) => Line::new().faint("void"),
         (ReviewStatus::Answered, Some(Answer::Deny)) => Line::new().bad(format!("denied{by}")),
+        (ReviewStatus::Answered, Some(Answer::Changes)) => Line::new().wait(format!("changes requested{by}")),
         (ReviewStatus::Answered, _) => Line::new().good(format!("allowed{by}")),
     }
 }
@@ -22,7 +25,8 @@ pub fn mark(review: &ReviewView) -> Line {
     match (review.state, review.answer) {
         (ReviewStatus::Open, _) => Line::new().wait("◍ "),
         (ReviewStatus::Void, _) => Line::new().faint("○ "),
-        (ReviewStatus::Answered, Some(Answer::Deny)) => Line::new().bad("✗ "),
+        (ReviewStatus::Answered, Some(Answer::Deny)) => Line::new().bad("⊘ "),
+        (ReviewStatus::Answered, Some(Answer::Changes)) => Line::new().wait("↺ "),
         (ReviewStatus::Answered, _) => Line::new().good("✓ "),
     }
 }
@@ -32,10 +36,10 @@ pub fn list(reviews: &[ReviewView], now_ms: i64) -> Page {
         let task = review.task.map(|task| task.to_string()).unwrap_or_else(|| "—".into());
         vec![
             mark(review).name(review.review.to_string()),
-            Line::new().plain(describe(&review.tool, &review.input)).cut(48),
-            Line::new().strong(&review.process).faint(format!(" {task}")),
             stand(review),
             Line::new().faint(ago(review.asked_ms, now_ms)),
+            Line::new().name(task),
+            Line::new().plain(describe(&review.tool, &review.input)),
         ]
     });
     let mut page = table(rows.collect());
@@ -55,6 +59,10 @@ pub fn detail(review: &ReviewView, now_ms: i64) -> Page {
         let seen = review.seen.as_ref().map(|seen| format!(" --seen {seen}")).unwrap_or_default();
         let next = match review.cut && review.seen.is_none() {
             true => format!("skep review show {0} --full shows all that a yes covers; skep review deny {0} --reason \"…\"", review.review),
+            false if review.tool == APPLY_TOOL => {
+                let id = review.review;
+                format!("skep review allow {id}{seen}, skep review changes {id} --reason \"…\", or skep review deny {id}")
+            }
             false => format!("skep review allow {0}{seen}, or skep review deny {0} --reason \"…\"", review.review),
         };
         page.because("next", &next);
@@ -111,10 +119,64 @@ pub fn question(review: &ReviewView, now_ms: i64) -> Page {
     page
 }
 
-/// What `allow` and `deny` say.
-pub fn answered(review: &ReviewView) -> Page {
+/// The same for the inbox: what was asked for and what would change come first, what is seldom needed only with `is_detailed`.
+pub fn question_first(review: &ReviewView, about: Option<&TaskView>, is_detailed: bool, now_ms: i64) -> Page {
+    let mut page = Page::new();
+    let head = mark(review).name(review.review.to_string()).plain("  ").strong(describe(&review.tool, &review.input));
+    page.push(head.faint(format!("  {}", ago(review.asked_ms, now_ms))));
+    let fact = |name: &str, value: &str| {
+        let mut lines = value.trim_end().lines();
+        let name = Line::new().plain("  ").faint(format!("{name:<8} "));
+        let below = " ".repeat(name.width());
+        let first = name.plain(lines.next().unwrap_or_default());
+        std::iter::once(first).chain(lines.map(|line| Line::new().plain(&below).plain(line))).collect::<Page>()
+    };
+    if let Some(task) = about {
+        page.append(fact(&task.task.to_string(), &format!("\"{}\"", task.prompt)));
+        if let Some(summary) = task.summary.as_deref().filter(|summary| !summary.is_empty()) {
+            page.append(fact("summary", summary));
+        }
+    }
+    let rules = if review.rules.is_empty() { String::new() } else { format!(" (rule {})", review.rules.join(", ")) };
+    match review.reasons.as_slice() {
+        [] => {}
+        [reason] => page.append(fact("why", &format!("{reason}{rules}"))),
+        reasons => reasons.iter().for_each(|reason| page.append(fact("why", reason))),
+    }
+    if let Some(missing) = missing(review) {
+        page.append(fact("cut", &missing));
+    }
+    let diff = review.diff.as_ref().filter(|diff| !diff.is_empty());
+    if review.tool != APPLY_TOOL || diff.is_none() {
+        page.append(fields(&review.input));
+    }
+    if let Some(diff) = diff {
+        page.append(super::diff::unified(diff));
+    }
+    if let Some(like @ CallPattern::Like { .. }) = &review.like {
+        page.append(fact("like it", &what(like)));
+    }
+    if is_detailed {
+        page.append(fact("asked by", &format!("{} (pid {})", review.process, review.pid)));
+        page.append(fact("tool", &review.tool));
+        review.rules.iter().for_each(|rule| page.append(fact("rule", rule)));
+        review.history.iter().for_each(|before| page.append(fact("before", before)));
+        if review.tool == APPLY_TOOL {
+            page.append(fields(&review.input));
+        }
+    }
+    page
+}
+
+/// What `allow` and `deny` say: the answer, and how far it reaches.
+pub fn answered(review: &ReviewView, reach: Option<AnswerReach>) -> Page {
     let line = mark(review).name(review.review.to_string()).plain(" ").join(stand(review));
-    Page(vec![line.faint("  ").plain(describe(&review.tool, &review.input))])
+    let mut page = Page(vec![line.faint("  ").plain(describe(&review.tool, &review.input))]);
+    match (review.answer, review.task) {
+        (Some(Answer::Changes), Some(task)) => page.because("next", &format!("skep watch {task}")),
+        _ => page.because("for", grant::reach(reach)),
+    }
+    page
 }
 
 #[cfg(test)]
@@ -127,7 +189,7 @@ mod tests {
         ReviewView {
             review: ReviewId(3),
             pid: Pid(3),
-            process: "foreman.1".into(),
+            process: "worker.1".into(),
             task: Some(TaskId(1)),
             tool: "shell.run".into(),
             input: json!({"command": ["npm", "install", "left-pad"]}),
@@ -157,7 +219,7 @@ mod tests {
     #[test]
     fn a_question_is_listed_and_shown() {
         let expected = "\
-◍ r-3  Running npm install left-pad  foreman.1 task-1  open  5s ago
+◍ r-3  open  5s ago  task-1  Running npm install left-pad
 
   ↳ next skep review show r-3, then skep review allow r-3 or deny r-3
 ";
@@ -165,7 +227,7 @@ mod tests {
         assert_eq!(list(&[], 0).render(false, None), "✓ no open reviews\n");
         let expected = "\
 ◍ r-3  Running npm install left-pad
-├─ asked by  foreman.1 (pid 3)
+├─ asked by  worker.1 (pid 3)
 ├─ task      task-1
 ├─ asked     5s ago
 ├─ state     open
@@ -198,6 +260,9 @@ input
     fn an_answer_names_who_gave_it() {
         let mut review = review();
         (review.state, review.answer, review.by) = (ReviewStatus::Answered, Some(Answer::Deny), Some("ann".into()));
-        assert_eq!(answered(&review).render(false, None), "✗ r-3 denied by ann  Running npm install left-pad\n");
+        let text = answered(&review, None).render(false, None);
+        assert_eq!(text, "⊘ r-3 denied by ann  Running npm install left-pad\n  ↳ for  this call only\n");
+        let text = answered(&review, Some(AnswerReach::Zone)).render(false, None);
+        assert!(text.ends_with("  ↳ for  calls like it, in this repository\n"), "{text}");
     }
 }

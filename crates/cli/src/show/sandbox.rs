@@ -5,8 +5,9 @@ use super::{Line, Page, table};
 use wire::method::sandbox::{SandboxListResult, SandboxTemplatesResult, TemplateNetwork, TemplateView};
 
 pub fn templates(result: &SandboxTemplatesResult) -> Page {
-    let head = ["template", "network", "memory", "cpu", "pids", "time", "disk", "profile"].map(|word| Line::new().faint(word)).to_vec();
+    let head = ["template", "network", "memory", "cpu", "pids", "time", "profile"].map(|word| Line::new().faint(word)).to_vec();
     let mut page = table(std::iter::once(head).chain(result.templates.iter().map(row)).collect());
+    page.push(disks(&result.templates));
     for template in &result.templates {
         if let Some(hosts) = &template.hosts {
             page.push(Line::new().name(&template.name).faint(" reaches only ").plain(hosts.join(", ")));
@@ -21,7 +22,7 @@ pub fn templates(result: &SandboxTemplatesResult) -> Page {
 fn row(template: &TemplateView) -> Vec<Line> {
     let time = match (template.duration_ms, template.answer_ms) {
         (Some(ms), _) => duration_ms(ms),
-        (None, Some(ms)) => format!("{} an answer", duration_ms(ms)),
+        (None, Some(ms)) => duration_ms(ms),
         (None, None) => "its call's".to_owned(),
     };
     let cpu = template.cpu_milli.map_or("all".to_owned(), |milli| format!("{}", f64::from(milli) / 1000.0));
@@ -31,13 +32,30 @@ fn row(template: &TemplateView) -> Vec<Line> {
             TemplateNetwork::None => Line::new().faint("none"),
             TemplateNetwork::Restricted => Line::new().wait("restricted"),
         },
-        Line::new().plain(template.memory_bytes.map_or("half".to_owned(), |size| format!("{} MiB", size >> 20))),
+        Line::new().plain(template.memory_bytes.map_or("half".to_owned(), memory)),
         Line::new().plain(cpu),
         Line::new().plain(template.pids.to_string()),
         Line::new().plain(time),
-        Line::new().plain(template.disk_bytes.map_or("any".to_owned(), |size| format!("{} GiB", size >> 30))),
         Line::new().plain(&template.profile),
     ]
+}
+
+/// What each may write: one figure where all have the same, so that the table fits 80 columns.
+fn disks(templates: &[TemplateView]) -> Line {
+    let disk = |template: &TemplateView| template.disk_bytes.map_or("any".to_owned(), |size| format!("{} GiB", size >> 30));
+    let first = templates.first().map(&disk);
+    let figures = match templates.iter().map(&disk).all(|other| Some(other) == first) {
+        true => format!("{} each", first.unwrap_or_default()),
+        false => templates.iter().map(|template| format!("{} {}", template.name, disk(template))).collect::<Vec<_>>().join(", "),
+    };
+    Line::new().faint("disk: ").plain(figures)
+}
+
+fn memory(size: u64) -> String {
+    match size >> 20 {
+        mib if mib >= 1024 && mib % 1024 == 0 => format!("{} GiB", mib >> 10),
+        mib => format!("{mib} MiB"),
+    }
 }
 
 pub fn rooms(result: &SandboxListResult) -> Page {
@@ -67,6 +85,22 @@ pub fn rooms(result: &SandboxListResult) -> Page {
 mod tests {
     use super::*;
     use wire::method::sandbox::{JobView, SandboxView};
+
+    #[test]
+    fn templates_fit_a_terminal_of_eighty_columns() {
+        let template = |name: &str, disk: u64| {
+            serde_json::from_value(serde_json::json!({
+                "name": name, "network": "restricted", "memory_bytes": 1u64 << 30, "cpu_milli": 250, "pids": 1024, "duration_ms": null,
+                "answer_ms": null, "disk_bytes": disk << 30, "disk_files": 1, "secrets": false, "profile": "standard-net", "hosts": null, "runtime": null,
+            }))
+            .unwrap()
+        };
+        let text = |templates: Vec<TemplateView>| super::templates(&SandboxTemplatesResult { templates }).render(false, None);
+        let same = text(vec![template("integration-test", 16), template("default", 16)]);
+        assert!(same.lines().all(|line| line.chars().count() <= 80) && same.ends_with("\ndisk: 16 GiB each\n"), "{same}");
+        assert!(same.contains("1 GiB"), "{same}");
+        assert!(text(vec![template("a", 16), template("b", 2)]).ends_with("\ndisk: a 16 GiB, b 2 GiB\n"));
+    }
 
     #[test]
     fn a_room_and_its_job() {

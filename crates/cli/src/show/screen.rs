@@ -1,6 +1,7 @@
 //! One output stream, and what it can show.
 
-use super::{Line, Page, pager, visible::visible_json};
+use super::{Page, pager, visible::visible_json};
+use crate::command_error::CommandError;
 use rustix::termios::{Winsize, tcgetwinsize};
 use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
@@ -25,7 +26,7 @@ pub fn before_end(act: impl FnOnce() + Send + 'static) {
 }
 
 /// Stdout is gone, and with it the command's purpose.
-fn end(error: &io::Error) -> ! {
+fn end(error: &io::Error, as_json: bool) -> ! {
     let last = BEFORE_END.lock().ok().and_then(|mut held| held.take());
     if let Some(act) = last {
         act();
@@ -34,11 +35,15 @@ fn end(error: &io::Error) -> ! {
     if error.kind() == io::ErrorKind::BrokenPipe {
         std::process::exit(0);
     }
-    let mut page = Page(vec![Line::new().bad("✗ ").plain("the output is not complete")]);
-    page.because("why", &error.to_string());
-    page.because("fix", "make room where stdout goes, then run the command again");
-    Screen::stderr().uncut(&page);
-    std::process::exit(i32::from(ErrorCode::DiskFull.exit()))
+    let told = CommandError::new(ErrorCode::DiskFull, "the output is not complete")
+        .why(error)
+        .fix("free some space where stdout goes, then run the command again");
+    if as_json {
+        Screen::stderr().json(&told.json())
+    } else {
+        Screen::stderr().uncut(&told.page())
+    }
+    std::process::exit(i32::from(told.code.exit()))
 }
 
 /// When colours are printed.
@@ -57,6 +62,8 @@ pub struct Screen {
     stream: Stream,
     pub tty: bool,
     pub colour: bool,
+    /// It understands where to put things; a dumb terminal and a pipe do not.
+    moves: bool,
     /// `None` when nothing needs to be cut.
     columns: Option<usize>,
     /// What is longer goes through a pager; `None` where there is none.
@@ -78,7 +85,7 @@ impl Screen {
         let colour = !set("NO_COLOR") && (tty && !dumb || set("CLICOLOR_FORCE"));
         let columns = size.map(|size| usize::from(size.ws_col)).filter(|columns| tty && *columns >= 20);
         let rows = size.map(|size| usize::from(size.ws_row)).filter(|rows| tty && !dumb && *rows >= 5);
-        Screen { stream, tty, colour, columns, rows }
+        Screen { stream, tty, colour, moves: tty && !dumb, columns, rows }
     }
 
     /// The same with what `--color` says.
@@ -96,6 +103,11 @@ impl Screen {
     #[must_use]
     pub fn without_pager(self) -> Screen {
         Screen { rows: None, ..self }
+    }
+
+    /// May something move on it?
+    pub fn is_lively(&self) -> bool {
+        self.moves
     }
 
     /// How wide the terminal is; `None` where nothing needs to fit.
@@ -144,17 +156,21 @@ impl Screen {
     pub fn json(&self, value: &impl Serialize) {
         let text = if self.tty { serde_json::to_string_pretty(value) } else { serde_json::to_string(value) };
         // Wire results have string keys and no infinite numbers, so they can always be written.
-        self.write(format!("{}\n", visible_json(&text.unwrap_or_default())).as_bytes());
+        self.write_as(format!("{}\n", visible_json(&text.unwrap_or_default())).as_bytes(), true);
     }
 
     /// Bytes as they are. Only for text made here or meant for a program.
     pub fn write(&self, bytes: &[u8]) {
+        self.write_as(bytes, false);
+    }
+
+    fn write_as(&self, bytes: &[u8], as_json: bool) {
         let result = match self.stream {
             Stream::Out => io::stdout().write_all(bytes).and_then(|()| io::stdout().flush()),
             Stream::Err => io::stderr().write_all(bytes),
         };
         match result {
-            Err(error) if self.stream == Stream::Out => end(&error),
+            Err(error) if self.stream == Stream::Out => end(&error, as_json),
             // Without stderr nobody is left to be told.
             _ => {}
         }

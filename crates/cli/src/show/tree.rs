@@ -6,6 +6,8 @@ use super::{Line, Page};
 #[derive(Clone, Debug, Default)]
 pub struct Node {
     pub cells: Vec<Line>,
+    /// Further lines of the last cell, below it.
+    pub more: Vec<Line>,
     pub below: Vec<Node>,
     /// An empty stretch of stem before this entry.
     pub apart: bool,
@@ -13,12 +15,21 @@ pub struct Node {
 
 impl Node {
     pub fn new(head: Line) -> Node {
-        Node { cells: vec![head], below: Vec::new(), apart: false }
+        Node { cells: vec![head], more: Vec::new(), below: Vec::new(), apart: false }
     }
 
     #[must_use]
     pub fn cell(mut self, cell: Line) -> Node {
         self.cells.push(cell);
+        self
+    }
+
+    /// A cell of several lines; none is a cell without text.
+    #[must_use]
+    pub fn block(mut self, lines: Vec<Line>) -> Node {
+        let mut lines = lines.into_iter();
+        self.cells.push(lines.next().unwrap_or_default());
+        self.more.extend(lines);
         self
     }
 
@@ -63,8 +74,16 @@ fn grow(node: &Node, stem: &str, rows: &mut Vec<Vec<Line>>) {
         let mut cells = child.cells.iter().cloned();
         row[0] = std::mem::take(&mut row[0]).join(cells.next().unwrap_or_default());
         row.extend(cells);
+        let columns = row.len();
         rows.push(row);
-        grow(child, &format!("{stem}{}", if last { "   " } else { "│  " }), rows);
+        let deeper = format!("{stem}{}", if last { "   " } else { "│  " });
+        for line in &child.more {
+            let mut row = vec![Line::new(); columns.max(2)];
+            row[0] = Line::new().faint(deeper.trim_end());
+            row[columns.max(2) - 1] = line.clone();
+            rows.push(row);
+        }
+        grow(child, &deeper, rows);
     }
 }
 
@@ -87,18 +106,26 @@ mod tests {
 
     #[test]
     fn branches_and_columns_line_up() {
-        let root = Node::new(line("zone @main"))
-            .under(Node::new(line("● foreman.1")).cell(line("12 calls")).under(Node::new(line("✓ a")).cell(line("done"))).apart())
+        let root = Node::new(line("repository @main"))
+            .under(Node::new(line("● worker.1")).cell(line("12 calls")).under(Node::new(line("✓ a")).cell(line("done"))).apart())
             .under(Node::new(line("queue 2 tasks")).apart());
         let expected = "\
-zone @main
+repository @main
 │
-├─ ● foreman.1  12 calls
-│  └─ ✓ a       done
+├─ ● worker.1  12 calls
+│  └─ ✓ a      done
 │
 └─ queue 2 tasks
 ";
         assert_eq!(tree(&root).render(false, None), expected);
-        assert!(tree(&root).render(true, None).contains("\x1b[2m├─ \x1b[0m● foreman.1  12 calls"));
+        assert!(tree(&root).render(true, None).contains("\x1b[2m├─ \x1b[0m● worker.1  12 calls"));
+    }
+
+    #[test]
+    fn a_long_cell_goes_on_below_itself() {
+        let root = Node::new(line("task"))
+            .under(Node::new(line("prompt")).block(vec![line("one"), line("two")]))
+            .under(Node::new(line("end")).block(vec![line("a"), line("b")]));
+        assert_eq!(tree(&root).render(false, None), "task\n├─ prompt  one\n│          two\n└─ end     a\n           b\n");
     }
 }

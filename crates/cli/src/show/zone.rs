@@ -3,6 +3,7 @@
 use super::measure::plural;
 use super::{Line, Node, Page, Tone, process, task, tree};
 use crate::remedy;
+use wire::method::policy::PolicyHomeResult;
 use wire::method::process::ProcView;
 use wire::method::task::TaskStatus;
 use wire::method::zone::{ZoneInitResult, ZoneTrustResult, ZoneView};
@@ -21,18 +22,19 @@ pub fn status(zones: &[ZoneView], now_ms: i64) -> Page {
         page.append(one(zone, now_ms));
     }
     if zones.is_empty() {
-        page.push(Line::new().faint("no zone here yet"));
+        page.push(Line::new().faint("no repository is set up here yet"));
         page.because("try", "skep act \"…\" in a git repository, or skep init");
     }
     page
 }
 
 fn one(zone: &ZoneView, now_ms: i64) -> Page {
-    let mut root = Node::new(Line::new().plain("zone ").name(format!("@{}", zone.branch)).faint(" (local)  ").faint(&zone.path));
+    let mut root = Node::new(Line::new().plain("repository ").name(format!("@{}", zone.branch)).faint(" (local)  ").faint(&zone.path));
     // A program that asked models and ended is history: `skep ps` has it.
     let here = |process: &&ProcView| process.role != CLIENT || process.state.alive();
     for process in zone.processes.iter().filter(here) {
-        let mine = zone.tasks.iter().filter(|task| task.pid == process.pid && task.state != TaskStatus::Queued);
+        // A replay that is over was a check, told where it was asked for; `skep list tasks` has it.
+        let mine = zone.tasks.iter().filter(|task| task.pid == process.pid && task.state != TaskStatus::Queued && task.differs.is_none());
         let ended = mine.clone().filter(|task| task.state.ended()).count();
         let shown: Vec<_> = mine
             .scan(0, |seen, task| {
@@ -41,15 +43,27 @@ fn one(zone: &ZoneView, now_ms: i64) -> Page {
             })
             .filter_map(|(show, task)| show.then_some(task))
             .collect();
-        let now = shown.iter().find(|task| !task.state.ended()).map(|task| task.prompt.as_str());
-        let head = process::mark(process.state).strong(&process.name).plain("  ").plain(now.unwrap_or(process.state.as_str()));
+        // Whoever works names what runs; else what it waits with.
+        let runs = shown.iter().find(|task| task.state == TaskStatus::Running).or(shown.iter().find(|task| !task.state.at_rest()));
+        let head = process::mark(process.state).strong(&process.name).plain("  ");
+        let head = match runs {
+            Some(task) => head.name(task.task.to_string()).plain(" ").join(task::quoted(&task.prompt)),
+            None => head.plain(process::word(process.state)),
+        };
         let mut node = Node::new(head).apart();
         for view in shown {
             let mut entry = task::entry(view, now_ms);
             if let Some(wait) = &view.waits {
                 entry = entry.under(Node::new(Line::new().faint("next  ").plain(remedy::next_step(&wait.remedy))));
             }
-            if let Some(summary) = &view.summary {
+            // What a person has to do, or may have forgotten: work that is kept of a task that came to nothing.
+            let is_left = matches!(view.state, TaskStatus::Failed | TaskStatus::Cancelled) && view.kept.is_some();
+            if (view.state == TaskStatus::Stopped || is_left)
+                && let Some(step) = task::next_step(view)
+            {
+                entry = entry.under(Node::new(Line::new().faint("next  ").plain(step)));
+            }
+            if let Some(summary) = view.summary.as_ref().filter(|summary| !summary.trim().is_empty()) {
                 entry = entry.under(Node::new(Line::new().faint("summary  ").plain(summary)));
             }
             node = node.under(entry);
@@ -69,6 +83,7 @@ fn one(zone: &ZoneView, now_ms: i64) -> Page {
     queue.below = queued.iter().map(|view| task::entry(view, now_ms)).collect();
     root = root.under(queue);
     let mut page = tree(&root);
+    page.append(task::going(&zone.tasks, now_ms));
     if zone.drift {
         page.push(Line::new().wait("◍ ").plain("the project's policy files differ from what is in force"));
         page.because("fix", "look at the difference with `skep trust`");
@@ -114,6 +129,26 @@ pub fn trusted(trust: &ZoneTrustResult) -> Page {
     Page(vec![line.add(Tone::Faint, format!("  {}", short(&trust.hash)))])
 }
 
+/// What `skep trust --home` shows before it asks.
+pub fn proposed_home(trust: &PolicyHomeResult) -> Page {
+    let mut page = Page::new();
+    page.blank();
+    if !trust.changed {
+        let what = if trust.version == 0 { "there is none".to_owned() } else { format!("version {} is what it says", trust.version) };
+        page.push(Line::new().good("✓ ").plain("nothing to trust in ").name(&trust.file).plain(format!(": {what}")));
+        return page;
+    }
+    page.push(Line::new().strong("this would hold in every project").faint(format!("  {}", short(&trust.hash))));
+    page.append(super::diff::unified(&trust.diff));
+    page
+}
+
+/// What `skep trust --home` says after it is in force.
+pub fn trusted_home(trust: &PolicyHomeResult) -> Page {
+    let line = Line::new().good("✓ ").plain(format!("version {} of your own policy is in force in every project", trust.version));
+    Page(vec![line.add(Tone::Faint, format!("  {}", short(&trust.hash)))])
+}
+
 pub fn short(hash: &str) -> &str {
     hash.get(..12).unwrap_or(hash)
 }
@@ -127,10 +162,11 @@ mod tests {
     fn a_zone_shows_its_processes_and_its_queue() {
         let mut done = task::tests::task(1, TaskStatus::Done);
         done.summary = Some("created src/".into());
-        let mut foreman = process::tests::process(3, Some(1), "foreman.1", ProcessState::Running);
+        let mut foreman = process::tests::process(3, Some(1), "worker.1", ProcessState::Running);
         foreman.zone = Some(ZoneId(1));
         let mut zone = ZoneView {
             zone: ZoneId(1),
+            site: None,
             path: "/p".into(),
             branch: "main".into(),
             policy_version: 1,
@@ -139,17 +175,22 @@ mod tests {
             tasks: vec![done, task::tests::task(2, TaskStatus::Parked), task::tests::task(3, TaskStatus::Queued)],
         };
         let expected = "\
-zone @main (local)  /p
+repository @main (local)  /p
 │
-├─ ● foreman.1  implement auth
-│  ├─ ✓ task-1  \"implement auth\"  act  done           3 calls  1s ago, took 4.0 s
+├─ ● worker.1  task-2 \"implement auth\"
+│  ├─ ✓ task-1  done           1s ago  \"implement auth\"
 │  │  └─ summary  created src/
-│  └─ ◍ task-2  \"implement auth\"  act  waits for r-3  6 calls  5s ago
+│  └─ ◍ task-2  waits for r-3  5s ago  \"implement auth\"
 │
 └─ queue 1 task
-   └─ ◌ task-3  \"implement auth\"  act  queued         9 calls  5s ago
+   └─ ◌ task-3  queued         5s ago  \"implement auth\"
 ";
         assert_eq!(status(std::slice::from_ref(&zone), 5_000).render(false, None), expected);
+        // The header names what runs, also where an older task still waits.
+        zone.tasks.push(wire::method::task::TaskView { prompt: "write docs\nfor all".into(), ..task::tests::task(4, TaskStatus::Running) });
+        let text = status(std::slice::from_ref(&zone), 5_000).render(false, Some(80));
+        assert!(text.contains("├─ ● worker.1  task-4 \"write docs …\"\n"), "{text}");
+        zone.tasks.pop();
         zone.drift = true;
         zone.tasks[1].pid = wire::Pid::OPERATOR;
         zone.tasks[1].process = "operator".into();
@@ -162,15 +203,16 @@ zone @main (local)  /p
     fn only_the_newest_ended_tasks_are_shown() {
         let zone = ZoneView {
             zone: ZoneId(1),
+            site: None,
             path: "/p".into(),
             branch: "main".into(),
             policy_version: 1,
             drift: false,
-            processes: vec![process::tests::process(3, Some(1), "foreman.1", ProcessState::Idle)],
+            processes: vec![process::tests::process(3, Some(1), "worker.1", ProcessState::Idle)],
             tasks: (1..=6).map(|id| task::tests::task(id, TaskStatus::Done)).collect(),
         };
         let text = status(&[zone], 5_000).render(false, None);
         assert!(!text.contains("task-3") && text.contains("task-4") && text.contains("task-6"), "{text}");
-        assert!(text.contains("○ foreman.1  idle") && text.contains("queue 0 tasks"));
+        assert!(text.contains("○ worker.1  idle") && text.contains("queue 0 tasks"));
     }
 }

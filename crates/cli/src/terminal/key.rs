@@ -13,6 +13,7 @@ pub enum KeyPress {
     /// Text that was not typed.
     Paste(String),
     Enter,
+    Tab,
     Escape,
     Backspace,
     /// Ctrl-u: empties a field.
@@ -62,6 +63,7 @@ fn next(bytes: &[u8]) -> Option<(Option<KeyPress>, usize)> {
     match *bytes.first()? {
         0x1b => escape(bytes),
         b'\r' | b'\n' => Some((Some(KeyPress::Enter), 1)),
+        b'\t' => Some((Some(KeyPress::Tab), 1)),
         0x7f | 0x08 => Some((Some(KeyPress::Backspace), 1)),
         0x15 => Some((Some(KeyPress::Clear), 1)),
         0x03 | 0x04 => Some((Some(KeyPress::Interrupt), 1)),
@@ -136,8 +138,8 @@ mod tests {
         assert_eq!(keys("é漢".as_bytes()), [KeyPress::Char('é'), KeyPress::Char('漢')]);
         assert_eq!(keys(b"\x1b[A\x1bOB\x1b[5~\x1b[6~"), [KeyPress::Up, KeyPress::Down, KeyPress::PageUp, KeyPress::PageDown]);
         assert_eq!(
-            keys(b"\r\x7f\x15\x03\x04"),
-            [KeyPress::Enter, KeyPress::Backspace, KeyPress::Clear, KeyPress::Interrupt, KeyPress::Interrupt]
+            keys(b"\r\t\x7f\x15\x03\x04"),
+            [KeyPress::Enter, KeyPress::Tab, KeyPress::Backspace, KeyPress::Clear, KeyPress::Interrupt, KeyPress::Interrupt]
         );
     }
 

@@ -31,9 +31,9 @@ fn wrong_arguments() {
     says(&site.fails(5, &["cancel", "7"]), &["nothing is called `7`", "task-3"]);
     says(&site.fails(5, &["cancel", "task-7"]), &["there is no task `task-7`", "fix"]);
     says(&site.fails(5, &["review", "show", "r-9"]), &["there is no review `r-9`", "fix"]);
-    says(&site.fails(12, &["act", "x", "--brain", "script:"]), &["there are native", "fix"]);
+    says(&site.fails(5, &["act", "x", "--brain", "script:"]), &["there are claude", "fix"]);
     says(&site.fails(5, &["act", "x", "--brain", "script:/no/such/file"]), &["cannot read the script", "fix"]);
-    says(&site.fails(12, &["act", "x", "--brain", "hal9000"]), &["there is no brain `hal9000`", "fix"]);
+    says(&site.fails(5, &["act", "x", "--brain", "hal9000"]), &["there is no brain `hal9000`", "fix"]);
     let bad = site.script("say a\nsing b\n");
     says(&site.fails(2, &["act", "x", "--brain", &bad]), &["line 2", "`sing`"]);
     site.ok(&["ps"]);
@@ -77,7 +77,7 @@ fn not_a_repository_and_a_repository_that_brings_its_own_rules() {
     says(&said, &["not in a git repository", "git init"]);
     says(&site.fails(11, &["act", "x", "--brain", "script:/dev/null"]), &["skep trust"]);
     says(&site.skep_text(&["trust"]), &["calls: 5"]);
-    site.ok(&["trust", "--yes"]);
+    site.trust();
     site.ok(&["act", "x", "--brain", "script:/dev/null", "--await"]);
     // A change of the files changes nothing until it is trusted, and status says so.
     site.write(".skep/policy.yaml", "capabilities: [{name: all, match: {syscall: '*'}, action: allow}]\n");

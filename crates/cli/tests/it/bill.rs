@@ -170,7 +170,7 @@ fn what_a_client_hangs_up_on_is_held_until_it_is_reconciled() {
         "{shown}"
     );
     let usage = site.ok(&["usage"]);
-    assert!(usage.contains("1 estimated, $0.0") && usage.contains(" held") && usage.contains("`skep budget reconcile PID …`"), "{usage}");
+    assert!(usage.contains("1 estimated: $0.0") && usage.contains(" held") && usage.contains("`skep budget reconcile PID …`"), "{usage}");
     assert_eq!(site.json(&["usage"])["held"]["micros"], held);
     assert_eq!(site.json(&["usage"])["total"]["micros"], used["charged_micros"]);
     let mut refused = stream(&open, "");

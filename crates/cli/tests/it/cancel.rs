@@ -48,21 +48,21 @@ fn nothing_is_left(site: &Site, mark: &str) {
 fn site(policy: &str, more: &[(&str, &str)]) -> Site {
     let files: Vec<_> = [(".skep/policy.yaml", policy), ("a.txt", "one\n")].into_iter().chain(more.iter().copied()).collect();
     let site = Site::new(&files);
-    site.ok(&["trust", "--yes"]);
+    site.trust();
     site
 }
 
 #[test]
 fn a_sandbox_run_ends_with_all_its_processes() {
-    for what in ["task-1", "sh.1", "worker.1"] {
+    for what in ["task-1", "sh.1", "helper.1"] {
         let site = site(OPEN, &[]);
         let (mark, script) = sleeper(&site);
-        let named: &[&str] = if what == "worker.1" { &["--name", "worker"] } else { &[] };
+        let named: &[&str] = if what == "helper.1" { &["--name", "helper"] } else { &[] };
         let run = begin(&site, &[&["sandbox", "run"], named, &["--", "sh", "-c", &script]].concat());
         eventually("it runs", || alive(&mark) == 2);
         let processes = site.json(&["ps"]);
         let job = processes["processes"].as_array().unwrap().iter().find(|process| process["role"] == "job").unwrap();
-        let wanted = if what == "worker.1" { what } else { "sh.1" };
+        let wanted = if what == "helper.1" { what } else { "sh.1" };
         assert_eq!((job["name"].as_str().unwrap(), job["parent"].as_u64(), job["task"].as_str()), (wanted, Some(2), Some("task-1")));
         site.ok(&["cancel", what]);
         nothing_is_left(&site, &mark);
@@ -122,7 +122,7 @@ fn the_kernels_own_test_run_ends_with_the_task() {
     let site = Site::new(&[(".skep/policy.yaml", OPEN), ("docs/a.md", "one\n")]);
     let (mark, script) = sleeper(&site);
     site.write("skep.yml", &format!("test: {{command: {}}}\nmerge: {{safe: ['docs/**']}}\n", serde_json::json!(["sh", "-c", script])));
-    site.ok(&["trust", "--yes"]);
+    site.trust();
     let run = begin(&site, &["call", "fs.write", "path=docs/a.md", "content=two"]);
     eventually("the kernel tests it", || alive(&mark) == 2);
     site.ok(&["cancel", "task-1"]);
@@ -251,7 +251,7 @@ fn a_cancel_during_a_merge_waits_for_it_and_says_that_it_went_in() {
     let site = Site::new(&[(".skep/policy.yaml", OPEN), ("a.txt", "one\n")]);
     let mut kernel = site.kernel(None);
     let pid = Pid::from_child(&kernel);
-    site.ok(&["trust", "--yes"]);
+    site.trust();
     let write = format!("for n in $(seq {FILES}); do echo $n > f$n; done");
     let brain = site.script(&format!("call shell.run command={}\n", serde_json::json!(["sh", "-c", write])));
     let begun = |name: &std::ffi::OsStr| name.to_string_lossy().starts_with(".skep-merge-") || name == "f1";
@@ -289,4 +289,50 @@ fn a_cancel_during_a_merge_waits_for_it_and_says_that_it_went_in() {
     assert!(is_raced, "no cancel came during a merge");
     site.ok(&["kernel", "stop"]);
     kernel.wait().unwrap();
+}
+
+/// A request to a model is a call like any other: it ends by its own name, and its program goes on.
+#[test]
+fn one_request_to_a_model_is_cancelled_by_its_own_name() {
+    let provider = Provider::start(true);
+    let site = provider.site("");
+    let run = begin(&site, &["gateway", "run", "--", "python3", "-c", ASKS]);
+    eventually("it is on the way", || !provider.hung.lock().unwrap().is_empty());
+    let mut upstream = provider.hung.lock().unwrap().pop().unwrap();
+    let reserved = site.records(&["--kind", "model.reserved"])[0]["payload"].clone();
+    let call = reserved["call"].as_str().unwrap();
+    site.ok(&["cancel", call]);
+    assert_eq!(upstream.read(&mut [0]).unwrap(), 0, "the upstream is closed when the cancel is over");
+    let output = end(run);
+    let said = text(&output);
+    assert!(said.contains(&format!("{call} was cancelled by operator")) && said.contains("ended"), "{said}");
+    assert!(output.status.success(), "the program itself was not cancelled: {said}");
+    assert_eq!(site.records(&["--kind", "model.used"])[0]["payload"]["ended"], "cancelled");
+    site.fails(5, &["cancel", call]);
+}
+
+/// Whichever call runs it, a job that asks models is a process of its own, and not the operator.
+#[test]
+fn a_job_of_any_call_that_asks_models_is_a_process_of_its_own() {
+    let provider = Provider::start(true);
+    let site = provider.site("");
+    let config = site.home().join("config.yml");
+    let more = "sandbox: {templates: {agent: {from: default, models: true}}, tools: {shell.run: agent}}\n";
+    std::fs::write(&config, std::fs::read_to_string(&config).unwrap() + more).unwrap();
+    site.ok(&["init"]);
+    let run = begin(&site, &["call", "shell.run", &format!("command={}", serde_json::json!(["python3", "-c", ASKS]))]);
+    eventually("the provider is asked", || provider.heard.load(Ordering::SeqCst) == 1);
+    let processes = site.json(&["ps"]);
+    let job = processes["processes"].as_array().unwrap().iter().find(|process| process["role"] == "job").cloned().unwrap_or_default();
+    let reserved = site.records(&["--kind", "model.reserved"])[0]["payload"].clone();
+    assert_eq!((&reserved["pid"], job["name"].as_str(), job["parent"].as_u64()), (&job["pid"], Some("python3.1"), Some(2)), "{reserved}");
+    site.ok(&["cancel", "python3.1"]);
+    assert!(text(&end(run)).contains("task-1 was cancelled by operator"));
+    assert!(site.ok(&["usage", "--by", "process"]).contains("python3.1"));
+    // Control: a job that can ask for nothing needs none.
+    std::fs::write(&config, std::fs::read_to_string(&config).unwrap().replace(", tools: {shell.run: agent}", "")).unwrap();
+    site.ok(&["kernel", "stop"]);
+    let before = site.count("proc.spawned");
+    site.ok(&["call", "shell.run", "command=[\"true\"]"]);
+    assert_eq!(site.count("proc.spawned"), before);
 }

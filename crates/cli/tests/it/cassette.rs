@@ -131,7 +131,7 @@ fn a_replay_equals_its_task_after_the_merge_and_names_the_first_divergence() {
 
     // A rule that was not there then.
     site.write(".skep/policy.yaml", POLICY);
-    site.ok(&["trust", "--yes"]);
+    site.trust();
     let output = site.skep(&["replay", "task-1", "--json"]);
     assert_eq!(output.status.code(), Some(1));
     let replayed: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -167,11 +167,11 @@ fn the_built_in_brain_is_replayed_on_its_cassette_and_a_changed_answer_of_a_tool
 
     // A read that is refused now: the call differs.
     site.write(".skep/policy.yaml", &POLICY.replace("fs.write", "fs.read").replace("b.txt", "a.txt"));
-    site.ok(&["trust", "--yes"]);
+    site.trust();
     let no = site.fails(1, &["replay", "task-1"]);
     assert!(no.contains("task-1 diverged at call 1") && no.contains("came to: refused (denied)"), "{no}");
     site.write(".skep/policy.yaml", "capabilities: [{name: all, match: {syscall: '*'}, action: allow}]\n");
-    site.ok(&["trust", "--yes"]);
+    site.trust();
 
     // What the tool gives differs, as it would when a file that git ignores changed: the next request is not the recorded one.
     let text = std::fs::read_to_string(&tape).unwrap();
@@ -187,6 +187,42 @@ fn the_built_in_brain_is_replayed_on_its_cassette_and_a_changed_answer_of_a_tool
     assert!(no.contains("task-1 diverged at call 2") && no.contains("b.txt") && no.contains("z.txt"), "{no}");
     site.ok(&["reject", "task-1"]);
     assert_eq!(site.leftovers(), Vec::<String>::new());
+}
+
+/// Prints what no run prints twice: the time, a pid, a temporary folder.
+const RUNS: &str = "call shell.run command=[\"sh\", \"-c\", \"date +%FT%T.%N; echo pid $$ took 0.$$ s; mktemp\"]\ndone worked\n";
+
+#[test]
+fn a_replay_of_commands_compares_what_they_say_without_times_pids_and_temporary_names() {
+    let site = site("script:HERE/answers.txt");
+    site.ok(&["act", "work", "--brain", &site.script(RUNS), "--await"]);
+    let told = site.ok(&["replay", "task-1"]);
+    assert!(told.contains("task-1 replayed: 1 call, 0 requests, changes identical"), "{told}");
+    // The control: what differs in anything else is a difference, and a check that says so is no failed task.
+    site.ok(&["act", "work", "--brain", &site.script("call shell.run command=[\"sh\", \"-c\", \"date +%s%N\"]\ndone worked\n"), "--await"]);
+    let no = site.fails(1, &["replay", "task-3"]);
+    assert!(no.contains("task-3 diverged at call 1") && no.contains("came to: ok") && no.contains("stdout: "), "{no}");
+    let status = site.ok(&["status"]);
+    assert!(!status.contains('✗') && !status.contains("task-2") && !status.contains("task-4"), "{status}");
+    let list = site.ok(&["list", "tasks"]);
+    assert!(list.contains("✓ task-2") && list.contains("same as recorded"), "{list}");
+    assert!(list.contains("≠ task-4") && list.contains("differs from the record"), "{list}");
+    assert_eq!(site.json(&["status", "task-4"])["differs"], true);
+}
+
+#[test]
+fn a_replayed_brain_hears_what_its_commands_said_then() {
+    let site = site("script:HERE/answers.txt");
+    let answers =
+        "on \"tidy\"\n  call shell command=\"date +%s%N\"\nthen\n  call write path=b.txt content=\"new\\n\"\nthen\n  say All done.\n";
+    std::fs::write(site.folder.path().join("answers.txt"), answers).unwrap();
+    site.ok(&["act", "tidy up", "--brain", "native", "--record", "--await"]);
+    // The command says something else now. The brain hears what it said then, so it asks its model the same and goes on to its end.
+    let no = site.fails(1, &["replay", "task-1", "--json"]);
+    let replayed: Value = serde_json::from_str(no.lines().find(|line| line.contains("divergence")).unwrap()).unwrap();
+    assert_eq!((&replayed["requests"], &replayed["calls"]), (&3.into(), &2.into()), "{replayed}");
+    assert_eq!(replayed["divergence"]["at"], "call 1", "{replayed}");
+    site.ok(&["reject", "task-1"]);
 }
 
 #[test]
@@ -215,7 +251,7 @@ fn asked(site: &Site, count: usize) {
 fn a_yes_counts_in_a_replay_for_the_same_call_as_often_as_it_was_given() {
     let site = site("script:HERE/answers.txt");
     site.write(".skep/policy.yaml", &POLICY.replace("fs.write, path_glob: b.txt}, action: deny", "fs.write}, action: require_review"));
-    site.ok(&["trust", "--yes"]);
+    site.trust();
     let script = site.script(ASKED);
     site.ok(&["act", "work", "--brain", &script]);
     asked(&site, 1);
@@ -255,7 +291,7 @@ const THREE: &str = "call fs.write path=b.txt content=\"new\\n\"\ncall fs.write 
 fn a_wide_yes_counts_in_a_replay_for_each_call_that_was_made_with_it() {
     let site = site("script:HERE/answers.txt");
     site.write(".skep/policy.yaml", &POLICY.replace("fs.write, path_glob: b.txt}, action: deny", "fs.write}, action: require_review"));
-    site.ok(&["trust", "--yes"]);
+    site.trust();
     site.ok(&["act", "work", "--brain", &site.script(THREE)]);
     asked(&site, 1);
     // For three calls, and for text files alone: the fourth call is a question of its own.

@@ -48,7 +48,7 @@ fn masks_follow_the_policy_in_containers_too() {
     let rules = "\n  - {name: private, match: {syscall: fs.read, path_glob: '/private/**'}, action: deny}\n  \
                  - {name: asked, match: {syscall: fs.read, path_glob: '/asked/**'}, action: require_review}\n";
     site.write(".skep/policy.yaml", &format!("{}{rules}", site.read(".skep/policy.yaml")));
-    site.ok(&["trust", "--yes"]);
+    site.trust();
     let look = r#"call shell.run command=["sh", "-c", "cat a.txt private/x.txt asked/y.txt .envrc linked.txt; mv private p; true"]"#;
     let brain = site.script(&format!("{look}\ncall fs.read path=asked/y.txt\n{look}\ndone\n"));
     site.fails(4, &["act", "look around", "--brain", &brain, "--await"]);
@@ -76,9 +76,7 @@ fn a_stop_ends_the_operators_container_and_keeps_its_work() {
     site.ok(&["kernel", "stop"]);
     assert_eq!((pid_of(&["sleep", "60473"]), containers()), (None, 0), "something of it is left");
     let said = crate::common::text(&run.wait_with_output().unwrap());
-    // It hears of the stop from its job, or, where the journal closes first, from that.
-    let by_its_job = said.contains("the kernel is stopping") && said.contains("skep diff task-1");
-    assert!(by_its_job || said.contains("the kernel has stopped"), "{said}");
+    assert!(said.contains("the kernel is stopping") && said.contains("skep diff task-1"), "{said}");
     let log = std::fs::read_to_string(site.home().join("run/kernel.log")).unwrap();
     assert!(!log.contains("did not stop in time"), "{log}");
     eventually("the next kernel offers it", || site.ok(&["merge", "list"]).contains("waits for you"));
@@ -101,10 +99,10 @@ fn an_engine_that_is_not_there_is_a_refusal_with_its_remedy() {
 fn a_project_does_not_change_what_the_operator_fixed() {
     let site = site("runtime: native\n", &[("skep.yml", "runtime: podman\n")]);
     site.fails(11, &["init"]);
-    site.ok(&["trust", "--yes"]);
+    site.trust();
     let brain = site.script("call shell.run command=[\"true\"]\ndone\n");
     let said = crate::common::text(&site.skep(&["act", "try", "--brain", &brain, "--await"]));
-    assert!(said.contains("this project wants rooms of podman, and the operator has fixed native"), "{said}");
+    assert!(said.contains("this project wants sandboxes of podman, and the operator has fixed native"), "{said}");
 }
 
 #[test]
@@ -117,7 +115,7 @@ fn a_template_names_who_makes_its_rooms() {
                   - {name: merges, match: {syscall: merge.apply}, action: require_review}\n";
     let site = site("{}\n", &[("skep.yml", &config), (".skep/policy.yaml", policy), ("a.txt", "old\n"), (".env", "SECRET=1\n")]);
     site.fails(11, &["init"]);
-    site.ok(&["trust", "--yes"]);
+    site.trust();
     assert!(site.ok(&["sandbox", "templates"]).contains("code-executor runs in podman"));
     let look = |look: &str| format!("call shell.run command=[\"sh\", \"-c\", {}]\n", serde_json::Value::from(look));
     let brain = site.script(&format!(
@@ -158,6 +156,6 @@ fn a_tool_for_containers_runs_in_one() {
     let rule = "\n  - name: own-tools\n    match: { syscall: boxed }\n    action: allow\n    reason: it is ours\n";
     let policy = site.read(".skep/policy.yaml");
     site.write(".skep/policy.yaml", &format!("{policy}{rule}"));
-    site.ok(&["trust", "--yes"]);
+    site.trust();
     assert_eq!(site.json(&["call", "boxed"])["output"], 7);
 }

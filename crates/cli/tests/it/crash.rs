@@ -261,9 +261,31 @@ fn a_job_dies_with_its_kernel_and_its_call_is_lost() {
     wait_for(|| site.count("review.asked") == 1);
     assert_eq!(site.count("call.lost"), 1);
     let shown = site.json(&["review", "list"]);
-    assert!(shown["reviews"][0]["reasons"][0].as_str().unwrap().contains("interrupted by a crash"), "{shown}");
+    let reason = shown["reviews"][0]["reasons"][0].as_str().unwrap();
+    assert!(reason.contains("interrupted by a crash") && reason.contains("a yes runs it again"), "{shown}");
     site.ok(&["cancel", task]);
     assert_eq!(site.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn the_first_command_after_a_crash_says_so_and_the_next_does_not() {
+    let site = Site::new(&[]);
+    let mut kernel = site.kernel(None);
+    let brain = site.script("call shell.run command=[\"sleep\", \"600\"]\ndone\n");
+    let task = site.json(&["act", "sleep", "--brain", &brain])["task"].as_str().unwrap().to_owned();
+    wait_for(|| site.count("call.admitted") == 1);
+    kernel.kill().unwrap();
+    kernel.wait().unwrap();
+    // The control: its own stop is no crash.
+    let first = crate::common::text(&site.skep(&["status"]));
+    assert!(first.contains("◍ the kernel ended without notice at ") && first.contains("1 command was interrupted"), "{first}");
+    let second = crate::common::text(&site.skep(&["status"]));
+    assert!(!second.contains("without notice"), "{second}");
+    wait_for(|| site.count("review.asked") == 1);
+    site.ok(&["cancel", &task]);
+    site.ok(&["kernel", "stop"]);
+    let after = crate::common::text(&site.skep(&["status"]));
+    assert!(!after.contains("without notice"), "{after}");
 }
 
 /// Processes below this test that run `sleep 600`, at any depth.

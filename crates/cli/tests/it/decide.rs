@@ -16,7 +16,7 @@ const CLOSED: &str = "- {name: no-a, match: {syscall: fs.read, path_glob: a.txt}
 
 fn ready() -> Site {
     let site = Site::new(&[(".skep/policy.yaml", OPEN), ("a.txt", "hello\n")]);
-    site.ok(&["trust", "--yes"]);
+    site.trust();
     site
 }
 
@@ -51,7 +51,7 @@ fn rules_are_checked_explained_and_tried_before_they_are_in_force() {
     assert_eq!(site.json(&["policy", "trial", new, "--last", "2"])["tried"], 2);
     // Six breaking changes are no matter of a flag, and before a yes nothing is written.
     says(&site.fails(2, &["policy", "update", new, "--yes"]), &["break 6 calls", "--phrase"]);
-    site.ok(&["policy", "update", new, "--phrase", "break 5 calls"]);
+    says(&site.fails(11, &["policy", "update", new, "--phrase", "break 5 calls"]), &["nothing changed", "--phrase 'break 6 calls'"]);
     assert_eq!(site.read(".skep/policy.yaml"), OPEN);
     site.ok(&["call", "fs.read", "path=a.txt"]);
     says(&site.ok(&["policy", "update", new, "--phrase", "break 7 calls"]), &["+- {name: no-a", "✓ policy version 2 is in force"]);
@@ -73,12 +73,13 @@ fn whatever_puts_a_policy_in_force_wants_the_phrase() {
     (0..21).for_each(|_| drop(site.ok(&["call", "fs.read", "path=a.txt"])));
     // Positive control: what breaks nothing is a matter of a flag.
     site.write(".skep/policy.yaml", &format!("{OPEN}# a word\n"));
-    says(&site.ok(&["trust", "--yes"]), &["version 2 is in force"]);
+    says(&site.trust(), &["version 2 is in force"]);
     let closed = format!("{OPEN}{CLOSED}");
     site.write(".skep/policy.yaml", &closed);
     says(&site.fails(2, &["trust", "--yes"]), &["[BREAKING]", "21 breaking", "break 21 calls", "--phrase"]);
     says(&site.fails(2, &["policy", "update", "--yes", "--last", "1"]), &["break 21 calls"]);
-    says(&site.ok(&["trust", "--yes", "--phrase", "break 5 calls"]), &["[BREAKING]"]);
+    let no = site.fails(11, &["trust", "--yes", "--phrase", "break 5 calls"]);
+    says(&no, &["[BREAKING]", "nothing changed", "by the phrase `break 21 calls`", "--phrase 'break 21 calls'"]);
     // Neither a client of its own nor a restart is a way around.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let asked = |phrase: Option<&str>| {
@@ -145,7 +146,7 @@ fn a_yes_to_a_cut_question_wants_its_whole_to_be_seen() {
 fn a_diff_shows_what_a_terminal_hides() {
     let asks = "- {name: asks, match: {syscall: merge.apply}, action: require_review, reason: look}\n";
     let site = Site::new(&[(".skep/policy.yaml", &format!("{OPEN}{asks}")), ("a.txt", "hello\n")]);
-    site.ok(&["trust", "--yes"]);
+    site.trust();
     // One byte that is no text, fillers and joiners: nothing of it hides a line.
     let script = r"printf '#!/bin/sh\n# \377\nrm\343\205\244 -rf \342\240\200 x\357\270\217\n' > run.sh";
     let command = format!("command={}", serde_json::json!(["sh", "-c", script]));
@@ -180,16 +181,41 @@ fn a_wide_yes_lasts_until_it_is_taken_back() {
     assert_eq!((&wrote["ok"], &wrote["decision"]), (&true.into(), &"allowed".into()), "{wrote}");
     site.ok(&["call", "fs.write", "path=src/c", "content=x"]);
     let listed = site.ok(&["grant", "list"]);
-    says(&listed, &["✓ g-1  fs.write on src/**  user ", "left", "hides bytes"]);
+    says(&listed, &["✓ g-1  fs.write on src/**  always, for ", "left", "hides bytes"]);
     says(&site.ok(&["grant", "revoke", "g-1"]), &["✓ g-1 revoked"]);
     let again = asked(&site.fails(4, &write));
     site.ok(&["review", "deny", &again, "--for-good", "--for", "process", "--instead", "fs.write", "path=docs/b", "--reason", "docs only"]);
     says(&site.fails(3, &write), &["docs only"]);
-    says(&site.ok(&["grant", "list"]), &["✗ b-1", "docs only", "instead fs.write path=docs/b"]);
+    says(&site.ok(&["grant", "list"]), &["⊘ b-1", "docs only", "instead fs.write path=docs/b"]);
     says(&site.ok(&["grant", "revoke", "b-1"]), &["✓ b-1 lifted"]);
     assert_ne!(asked(&site.fails(4, &write)), again);
     says(&site.fails(5, &["grant", "revoke", "g-9"]), &["there is no grant `g-9`", "fix"]);
     site.fails(2, &["grant", "revoke", "nine"]);
+}
+
+#[test]
+fn a_yes_for_the_session_is_about_one_task_and_ends_with_it() {
+    let site = ready();
+    let write = "call fs.write path=src/b content=x\n";
+    let brain = site.script(&format!("{write}call fs.write path=src/b content=y\ndone\n"));
+    says(&site.fails(4, &["act", "first", "--brain", &brain, "--await"]), &["r-1"]);
+    let told = site.ok(&["review", "allow", "r-1", "--for", "session"]);
+    says(&told, &["✓ r-1 allowed", "for  calls like it, until the task ends"]);
+    // The second call of the task is covered; its merge is the next question.
+    says(&site.fails(4, &["act", "wait for it", "--brain", &brain, "--await"]), &["r-"]);
+    let open = site.json(&["review", "list"]);
+    let asks: Vec<&str> = open["reviews"].as_array().unwrap().iter().map(|review| review["tool"].as_str().unwrap()).collect();
+    assert_eq!(asks, ["merge.apply", "fs.write"], "another task is asked anew: {open}");
+    assert_eq!(site.json(&["grant", "list"])["grants"].as_array().unwrap().len(), 1);
+    site.ok(&["merge", "task-1", "--yes"]);
+    assert_eq!(site.json(&["grant", "list"])["grants"], serde_json::json!([]), "it ended with its task");
+    // The operator's own session is a run of the kernel.
+    let own = asked(&site.fails(4, &["call", "fs.write", "path=src/c", "content=x"]));
+    site.ok(&["review", "allow", &own, "--for", "session"]);
+    site.ok(&["call", "fs.write", "path=src/c", "content=z"]);
+    says(&site.ok(&["grant", "list"]), &["for you, until the kernel stops"]);
+    site.ok(&["kernel", "stop"]);
+    site.fails(4, &["call", "fs.write", "path=src/c", "content=x"]);
 }
 
 #[test]
@@ -235,7 +261,7 @@ fn masks_extensions_and_modes_count_among_breaking_changes() {
     // Positive control: a mask and an extension that break nothing.
     site.write("skep.yml", "mask: [elsewhere/]\n");
     site.write(".skep/rules/no.ts", "export default rule(\"no\", (call) => call.tool === \"fs.delete\" ? deny(\"never\") : pass());\n");
-    says(&site.ok(&["trust", "--yes"]), &["version 2 is in force"]);
+    says(&site.trust(), &["version 2 is in force"]);
     site.write("skep.yml", "mask: [a.txt]\n");
     says(&site.fails(2, &["trust", "--yes"]), &["[BREAKING]", "break 7 calls", "masked"]);
     site.write("skep.yml", "mask: [elsewhere/]\n");
@@ -243,7 +269,7 @@ fn masks_extensions_and_modes_count_among_breaking_changes() {
     says(&site.fails(2, &["trust", "--yes"]), &["[BREAKING]", "break 7 calls", "never"]);
     says(&site.fails(2, &["policy", "update", "--yes"]), &["break 7 calls"]);
     says(&site.ok(&["call", "fs.read", "path=a.txt"]), &["hello"]);
-    says(&site.ok(&["trust", "--phrase", "break 8 calls"]), &["version 3 is in force"]);
+    says(&site.ok(&["trust", "--phrase", "break 8 calls and allow more"]), &["version 3 is in force"]);
     says(&site.fails(3, &["call", "fs.read", "path=a.txt"]), &["never"]);
 }
 
@@ -252,7 +278,7 @@ fn masks_extensions_and_modes_count_among_breaking_changes() {
 fn what_a_rule_about_reads_would_mask_counts_among_breaking_changes() {
     let open = "capabilities:\n- {name: all, match: {syscall: '*'}, action: allow}\n";
     let site = Site::new(&[(".skep/policy.yaml", open), ("src/a", "a\n"), ("docs/a", "a\n")]);
-    site.ok(&["trust", "--yes"]);
+    site.trust();
     let calls: String = (0..7).map(|number| format!("call fs.write path=src/f{number} content=x\n")).collect();
     site.skep(&["act", "write", "--brain", &site.script(&format!("{calls}call fs.list path=src\ndone\n")), "--await"]);
     assert_eq!(site.count("call.refused"), 0, "the control: all of it was allowed");
@@ -314,10 +340,71 @@ fn two_files_do_not_share_the_last_use_of_a_yes() {
 #[test]
 fn a_diff_says_that_a_new_name_can_be_run() {
     let site = Site::new(&[(".skep/policy.yaml", OPEN), ("a.txt", "hello\n")]);
-    site.ok(&["trust", "--yes"]);
+    site.trust();
     let script = "printf 'echo hi\\n' > run; chmod +x run; printf 'hi\\n' > plain; mv a.txt b.txt; chmod +x b.txt";
     site.ok(&["call", "shell.run", &format!("command={}", serde_json::json!(["sh", "-c", script]))]);
     let shown = site.ok(&["diff", "task-1", "--text"]);
     says(&shown, &["mode 755: it can be run", "mode 644 becomes 755"]);
     assert_eq!(shown.matches("mode ").count(), 2, "{shown}");
+}
+
+/// A `skep.yml` that gives a tool another room changes what the rules say of it: a trial tries the calls in the room that they would have.
+#[test]
+fn rooms_that_skep_yml_changes_count_among_breaking_changes() {
+    let site = ready();
+    (0..6).for_each(|_| drop(site.ok(&["call", "shell.run", "command=[\"true\"]"])));
+    let explain = || site.json(&["policy", "explain", "shell.run", "command=[\"true\"]", "--candidate"])["outcome"].clone();
+    let rule = "- {name: no, match: {syscall: shell.run, sandbox: code-executor}, action: deny, reason: no}\n";
+    site.write(".skep/policy.yaml", &format!("{OPEN}{rule}"));
+    // Positive control: the rule alone breaks nothing.
+    assert_eq!((site.json(&["policy", "trial"])["breaking"].clone(), explain()), (0.into(), "allow".into()));
+    site.write("skep.yml", "sandbox: {tools: {shell.run: code-executor}}\n");
+    assert_eq!((site.json(&["policy", "trial"])["breaking"].clone(), explain()), (6.into(), "deny".into()));
+    says(&site.fails(2, &["trust", "--yes"]), &["[BREAKING]", "break 6 calls"]);
+    says(&site.ok(&["trust", "--phrase", "break 6 calls and allow more"]), &["is in force"]);
+    // As it was tried, so it is.
+    says(&site.fails(3, &["call", "shell.run", "command=[\"true\"]"]), &["denied by `no`"]);
+}
+
+/// What a caller can be is no typo in a rule about it.
+#[test]
+fn a_rule_about_commands_and_clients_is_no_typo() {
+    let rule = |role: &str| format!("{OPEN}- {{name: no, match: {{syscall: fs.write, role: {role}}}, action: deny}}\n");
+    let site = Site::new(&[(".skep/policy.yaml", &rule("job")), ("a.txt", "hello\n")]);
+    assert!(!site.trust().contains("no such role"));
+    site.write(".skep/policy.yaml", &rule("client"));
+    assert!(!site.ok(&["policy", "check"]).contains("no such role"));
+    site.write(".skep/policy.yaml", &rule("jb"));
+    says(&site.ok(&["policy", "check"]), &["there is no such role", "job"]);
+}
+
+/// A policy that allows more than what is in force needs its phrase, first and later; one that allows less does not.
+#[test]
+fn a_looser_policy_needs_a_phrase_and_a_stricter_one_does_not() {
+    let site = Site::new(&[(".skep/policy.yaml", OPEN), ("a.txt", "hello\n")]);
+    let no = site.fails(2, &["trust", "--yes"]);
+    says(&no, &["differences from the default", "+ all", "looser", "--phrase 'allow more'"]);
+    site.ok(&["trust", "--phrase", "allow more"]);
+    let deny = "- {name: never, match: {syscall: fs.delete}, action: deny}\n";
+    site.write(".skep/policy.yaml", &format!("{OPEN}{deny}"));
+    let told = site.ok(&["act", "look", "--brain", &site.script("done\n"), "--await"]);
+    assert!(told.is_empty(), "{told}");
+    let drift = crate::common::text(&site.skep(&["act", "look", "--brain", &site.script("done\n")]));
+    says(&drift, &["the project's policy files changed", "skep trust"]);
+    says(&site.ok(&["trust", "--yes"]), &["1 difference from version 1, which is in force: 0 looser, 1 stricter", "version 2 is in force"]);
+    site.write(".skep/policy.yaml", OPEN);
+    says(&site.fails(2, &["trust", "--yes"]), &["− never", "1 looser", "--phrase 'allow more'"]);
+    site.ok(&["trust", "--phrase", "allow more"]);
+}
+
+/// A merge whose question is out of date names the path that changed, and asks about what is there now.
+#[test]
+fn a_stale_merge_names_the_path() {
+    let site = ready();
+    site.ok(&["act", "write", "--brain", &site.script("call fs.write path=a.txt content=\"new\\n\"\ndone\n"), "--await"]);
+    let digest = site.json(&["diff", "task-1"])["digest"].as_str().unwrap().to_owned();
+    site.write("a.txt", "mine\n");
+    let no = site.fails(9, &["merge", "task-1", "--yes"]);
+    says(&no, &["nothing is merged: `a.txt` changed after the question", "asks about what is there now", "skep diff task-1"]);
+    assert_ne!(site.json(&["diff", "task-1"])["digest"], digest);
 }

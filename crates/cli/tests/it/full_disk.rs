@@ -150,3 +150,21 @@ fn a_kernel_starts_while_the_disk_is_full() {
     eventually("the reserve is there again", || is_whole(&disk.home().join("reserve")) && !disk.is_full());
     disk.ok(&["act", "more", "--brain", "script:/dev/null", "--await"]);
 }
+
+/// Whoever begins on a full disk reads that it is full, and begins when it is not.
+#[test]
+fn a_home_on_a_full_disk_says_so() {
+    let disk = Disk::new();
+    let other = disk.path.join("other");
+    std::fs::create_dir_all(other.join("run")).unwrap();
+    let filler = disk.fill();
+    let begin = || disk.site.command(&["ps"]).env("SKEP_HOME", &other).output().unwrap();
+    let refused = begin();
+    let said = text(&refused);
+    assert_eq!(refused.status.code(), Some(7), "{said}");
+    assert!(said.contains("full") && said.contains("free some disk space") && !said.contains("journal verify"), "{said}");
+    std::fs::remove_file(filler).unwrap();
+    let begun = begin();
+    assert!(begun.status.success(), "{}", text(&begun));
+    drop(disk.site.command(&["kernel", "stop"]).env("SKEP_HOME", &other).output());
+}

@@ -35,7 +35,7 @@ impl Gate {
         let files: Vec<(&str, &str)> =
             [("src/a.rs", "old\n"), (".skep/policy.yaml", POLICY)].into_iter().chain(extra.iter().copied()).collect();
         let site = Site::new(&files);
-        site.ok(&["trust", "--yes"]);
+        site.trust();
         let brain = site.script("call fs.list path=.\ndone\n");
         let output = site.skep(&["act", "park", "--brain", &brain, "--await"]);
         assert_eq!(output.status.code(), Some(4), "{}", crate::common::text(&output));
@@ -69,6 +69,7 @@ impl Gate {
     fn answer(&mut self, asked: &CallRunResult, change: impl FnOnce(&mut ReviewAnswerParams)) {
         let review = review(asked);
         let mut params = ReviewAnswerParams {
+            newer_base: false,
             review,
             answer: wire::Answer::Allow,
             reason: None,
@@ -246,7 +247,7 @@ fn issuing_a_token_is_itself_decided() {
         "{ name: tokens, match: { syscall: token.issue }, action: require_review, reason: ask }",
     );
     gate.site.write(".skep/policy.yaml", &strict);
-    gate.site.ok(&["trust", "--yes"]);
+    gate.site.trust();
     let params = TokenIssueParams { path: gate.path(), tool: "*".into(), paths: vec![], max_ops: None, ttl_ms: None };
     let issued = gate.ask::<TokenIssue>(&params);
     assert_eq!((issued.token, issued.call.decision), (None, CallDecision::Pending));
@@ -262,7 +263,7 @@ fn a_deadline_refuses_and_a_notifier_is_told() {
     std::fs::create_dir_all(site.home()).unwrap();
     let config = format!("review:\n  deadline: 300ms\n  notify: [sh, -c, 'cat >> {}']\n", heard.display());
     std::fs::write(site.home().join("config.yml"), config).unwrap();
-    site.ok(&["trust", "--yes"]);
+    site.trust();
     let brain = site.script("call fs.write path=src/a.rs content=\"x\"\ndone it went on\n");
     let task = site.json(&["act", "wait", "--brain", &brain])["task"].as_str().unwrap().to_owned();
     let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
@@ -296,7 +297,7 @@ fn the_policy_explains_itself_and_is_tried_before_it_changes() {
     assert_eq!((trial.breaking, trial.changes.len()), (1, 3), "{trial:?}");
     assert!(trial.changes[1..].iter().all(|change| change.tool == "fs.write" && change.why.contains("is masked")), "{trial:?}");
     assert_eq!((trial.changes[0].tool.as_str(), trial.changes[0].after.as_str()), ("fs.read", "deny"));
-    let path = PolicyLogParams { path: gate.path() };
+    let path = PolicyLogParams { path: gate.path(), home: false };
     assert_eq!(gate.ask::<PolicyLog>(&path).versions.len(), 1);
     let suggested = gate.ask::<PolicySuggest>(&path);
     assert_eq!((suggested.questions, suggested.let_through), (1, 0), "{suggested:?}");
@@ -337,6 +338,7 @@ fn an_answer_for_a_zone_holds_where_the_call_was_to_be_made() {
     let asked = gate.write("src/a.rs", "one\n");
     let review = review(&asked);
     let mut params = ReviewAnswerParams {
+        newer_base: false,
         review,
         answer: wire::Answer::Allow,
         reason: None,
@@ -370,14 +372,14 @@ fn only_named_variables_of_the_kernels_environment_reach_a_room() {
     site.ok(&["kernel", "stop"]);
     std::fs::write(site.home().join("config.yml"), "environment: { pass: [NPM_TOKEN] }\n").unwrap();
     let said = crate::common::text(&site.skep(&["ps"]));
-    assert!(said.contains("`NPM_TOKEN` looks like a credential"), "{said}");
+    assert!(said.contains("`NPM_TOKEN` may hold a credential"), "{said}");
 }
 
 #[test]
 fn fluffy_09_a_token_is_on_record_before_it_is_told() {
     let site = Site::new(&[("a.txt", "one\n"), (".skep/policy.yaml", POLICY)]);
     let mut kernel = site.kernel(None);
-    site.ok(&["trust", "--yes"]);
+    site.trust();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let mut client = runtime.block_on(KernelClient::connect(&site.home())).unwrap();
     let path = site.project().display().to_string();
@@ -396,14 +398,14 @@ fn a_merge_over_the_wire_names_what_was_shown() {
     use wire::table::{TaskDiff, TaskMerge};
     let open = "capabilities:\n- {name: all, match: {syscall: '*'}, action: allow, reason: a test}\n";
     let site = Site::new(&[("a.txt", "one\n"), (".skep/policy.yaml", open)]);
-    site.ok(&["trust", "--yes"]);
+    site.trust();
     let brain = site.script("call fs.write path=b.txt content=two\ndone\n");
     site.skep(&["act", "write", "--brain", &brain, "--await"]);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let mut client = runtime.block_on(KernelClient::connect(&site.home())).unwrap();
     let shown = runtime.block_on(client.call::<TaskDiff>(&TaskIdParams { task: TaskId(1) })).unwrap();
     let mut merge = |digest: Option<String>| {
-        let params = TaskMergeParams { task: TaskId(1), digest, sides: Default::default() };
+        let params = TaskMergeParams { task: TaskId(1), digest, sides: Default::default(), only: Vec::new(), commit: None };
         runtime.block_on(client.call::<TaskMerge>(&params)).map_err(|error| error.to_string())
     };
     let why = merge(None).unwrap_err();

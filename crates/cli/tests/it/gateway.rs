@@ -1,7 +1,7 @@
 //! Models through the real kernel: budgets that hold, whoever races, waits or dies; and a key that nobody sees.
 
-use crate::common::Site;
 use crate::common::provider::{KEY, Open, Provider, USED, account, ask, eventually};
+use crate::common::{Site, text};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -198,7 +198,7 @@ fn programs_outside_rooms_are_let_in_only_where_the_operator_says_so() {
     let site = Site::new(&[("a.txt", "a\n")]);
     let said = site.skep(&["gateway", "run", "--", "true"]);
     assert!(!said.status.success());
-    assert!(crate::common::text(&said).contains("the gateway is closed to programs outside rooms"), "{}", crate::common::text(&said));
+    assert!(crate::common::text(&said).contains("the gateway is closed to programs outside sandboxes"), "{}", crate::common::text(&said));
 }
 
 #[test]
@@ -280,6 +280,37 @@ fn saying(text: &'static str) -> u16 {
         }
     });
     port
+}
+
+#[test]
+fn a_provider_s_words_beside_the_status_bring_the_key_to_nobody() {
+    let provider = Provider::start(false);
+    let site = provider.site("");
+    let config = std::fs::read_to_string(site.home().join("config.yml")).unwrap();
+    let said =
+        "HTTP/1.1 401 bad key sk-upstream-4711-never-seen\r\nanthropic-note: kept\r\ncontent-length: 2\r\nconnection: close\r\n\r\nno";
+    assert!(said.contains(KEY));
+    let config = config.replace(&format!(":{}'", provider.port), &format!(":{}'", saying(said)));
+    std::fs::write(site.home().join("config.yml"), config).unwrap();
+    site.ok(&["init"]);
+    let open = Open::new(&site);
+    let mut stream = TcpStream::connect(&open.address).unwrap();
+    let body = r#"{"model":"tactical","max_tokens":100,"messages":[{"role":"user","content":"hi"}]}"#;
+    let head = format!(
+        "POST /v1/messages HTTP/1.1\r\nhost: h\r\nx-api-key: {}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+        open.key,
+        body.len()
+    );
+    stream.write_all((head + body).as_bytes()).unwrap();
+    let mut heard = String::new();
+    stream.read_to_string(&mut heard).unwrap();
+    assert!(heard.starts_with("HTTP/1.1 401 ") && heard.contains("anthropic-note: kept") && !heard.contains(KEY), "{heard}");
+    // The built-in brain tells its task what the provider said.
+    let acted = text(&site.skep(&["act", "work", "--brain", "native", "--await"]));
+    assert!(acted.contains("401") && !acted.contains(KEY), "{acted}");
+    eventually("all is settled", || site.count("model.used") > 1);
+    let told = site.records(&[]).iter().map(Value::to_string).collect::<String>();
+    assert!(told.contains("model.used") && !told.contains(KEY), "{told}");
 }
 
 #[test]

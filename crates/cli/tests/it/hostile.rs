@@ -95,7 +95,7 @@ fn a_script_that_a_project_names_is_a_file_of_it() {
     let config = site.read("skep.yml");
     let trust = |brain: &str| {
         site.write("skep.yml", &format!("{config}\nbrain: 'script:{brain}'\n"));
-        site.ok(&["trust", "--yes"]);
+        site.trust();
     };
     trust("brain.skep");
     put(&site, "brain.skep", "say hello\ndone\n");
@@ -147,6 +147,12 @@ fn a_room_shows_no_folder_that_a_git_file_names() {
     let listed = list(&real);
     assert!(listed.status.success() && crate::common::text(&listed).contains("objects"), "{}", crate::common::text(&listed));
     let text = crate::common::text(&list(&site.folder.path().join("private")));
+    assert!(text.contains("No such file"), "{text}");
+    // Who may read nothing of the project sees nothing of its repository, wherever that lies.
+    site.write(".skep/policy.yaml", "capabilities:\n  - { name: run, match: { syscall: shell.run }, action: allow }\n");
+    let told = site.trust();
+    assert!(told.contains("no rule lets this project's brains read a file"), "{told}");
+    let text = crate::common::text(&list(&real));
     assert!(text.contains("No such file"), "{text}");
 }
 
@@ -299,7 +305,7 @@ fn what_git_s_store_holds_without_a_name_is_told() {
         - {name: no, match: {syscall: fs.read, path_glob: /private/**}, action: deny}\n";
     site.write(".skep/policy.yaml", policy);
     site.write("private/x.txt", SECRET);
-    site.ok(&["trust", "--yes"]);
+    site.trust();
     let told = || site.ok(&["policy", "check"]);
     assert!(!told().contains("git's store"), "the control: {}", told());
     // Added by mistake and taken back: no commit, no reflog and no index names it, and `git cat-file` prints it.

@@ -233,3 +233,48 @@ fn a_lower_cap_holds_at_once() {
     assert!(matches!(status, 402 | 429) && body.contains("18 of 20 tokens"), "{status} {body}");
     assert_eq!(provider.count(), 1);
 }
+
+#[test]
+fn who_hangs_up_before_the_admission_is_written_leaves_nothing_reserved() {
+    while !hangs_up_before_the_admission_is_written() {}
+}
+
+/// False if the machine was too slow to see anything.
+fn hangs_up_before_the_admission_is_written() -> bool {
+    let provider = Provider::start(false);
+    let site = provider.site("");
+    site.ok(&["budget", "set", "1", "--tokens", "all=100000"]);
+    let open = Open::new(&site);
+    let reserved = || account(&site, 1)["reserved"]["tokens"]["tactical"].as_u64().unwrap_or(0);
+    let stuck = Stuck::new(&site);
+    // The first of its process: nothing is leased, so it waits for the disk.
+    let mut client = std::net::TcpStream::connect(&open.address).unwrap();
+    let body = r#"{"model":"tactical","max_tokens":100,"messages":[{"role":"user","content":"hi"}]}"#;
+    let head = format!("POST /v1/messages HTTP/1.1\r\nhost: h\r\nx-api-key: {}\r\ncontent-length: {}\r\n\r\n", open.key, body.len());
+    std::io::Write::write_all(&mut client, (head + body).as_bytes()).unwrap();
+    eventually("it is reserved", || reserved() > 0 || stuck.is_late());
+    drop(client);
+    // Long enough for the kernel to hear of it: what it holds of the connection goes.
+    let port = open.address.rsplit(':').next().unwrap().parse::<u16>().unwrap();
+    eventually("the kernel closes its end", || !has_connection(port) || stuck.is_late());
+    if stuck.is_late() {
+        return false;
+    }
+    drop(stuck);
+    eventually("it is released", || reserved() == 0);
+    assert_eq!((provider.count(), records(&site, "model.released").len(), records(&site, "call.finished").len()), (0, 1, 1));
+    let after = account(&site, 1);
+    assert_eq!((&after["spent"]["micros"], after["held"]["micros"].as_u64().unwrap_or(0)), (&0.into(), 0), "{after}");
+    assert_eq!(open.ask().0, 200, "control: one that waits is answered");
+    true
+}
+
+/// Does anybody have a connection to this port of the loopback open?
+fn has_connection(port: u16) -> bool {
+    const ESTABLISHED: &str = "01";
+    const CLOSE_WAIT: &str = "08";
+    let here = format!("0100007F:{port:04X}");
+    let sockets = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let mut open = sockets.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    open.any(|columns| columns.get(1) == Some(&&*here) && [ESTABLISHED, CLOSE_WAIT].contains(&columns[3]))
+}

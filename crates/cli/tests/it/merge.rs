@@ -38,7 +38,7 @@ fn a_merge_of_which_the_new_policy_leaves_nothing_is_refused_with_the_reason() {
     let policy = site.read(".skep/policy.yaml");
     let rule = "\n  - name: frozen\n    match: { syscall: fs.write, path_glob: \"/a.txt\" }\n    action: deny\n    reason: it is frozen\n";
     site.write(".skep/policy.yaml", &(policy + rule));
-    site.ok(&["trust", "--yes"]);
+    site.trust();
     let said = site.fails(9, &["merge", &task, "--yes"]);
     assert!(said.contains("nothing is merged") && said.contains("every change is left out"), "{said}");
     assert!(said.contains(&format!("`skep diff {task}` says why")), "{said}");
@@ -142,7 +142,7 @@ fn an_undo_that_is_denied_needs_its_phrase() {
     site.ok(&["merge", &task, "--yes"]);
     let rule = "\n  - name: frozen\n    match: { syscall: fs.write, path_glob: \"/a.txt\" }\n    action: deny\n    reason: it is frozen\n";
     site.write(".skep/policy.yaml", &(site.read(".skep/policy.yaml") + rule));
-    site.ok(&["trust", "--yes"]);
+    site.trust();
     let phrase = format!("undo {task} anyway");
     let said = site.fails(3, &["merge", "undo", &task]);
     assert!(said.contains("it is frozen") && said.contains(&format!("--phrase '{phrase}'")), "{said}");
@@ -160,13 +160,13 @@ fn a_tag_is_the_operators_to_give() {
     site.ok(&["init"]);
     let rule = "\n  - name: probation\n    match: { syscall: fs.write, caller_tag: new_employee }\n    action: deny\n    reason: not yet\n";
     site.write(".skep/policy.yaml", &(site.read(".skep/policy.yaml") + rule));
-    site.ok(&["trust", "--yes"]);
+    site.trust();
     let brain = site.script("call fs.write path=a.txt content=\"new\\n\"\ndone\n");
     site.ok(&["act", "tagged", "--brain", &brain, "--tag", "new_employee", "--await"]);
     assert_eq!((site.count("call.refused"), site.count("call.admitted")), (1, 0));
     site.skep(&["act", "another", "--brain", &brain, "--tag", "seasoned", "--await"]);
     assert_eq!((site.count("call.refused"), site.count("call.admitted")), (1, 1), "the control");
-    for tag in ["operator", "brain", "two words", ""] {
+    for tag in ["operator", "brain", "foreman", "job", "client", "two words", ""] {
         site.fails(2, &["act", "x", "--brain", &brain, "--tag", tag]);
     }
 }
@@ -177,7 +177,7 @@ fn a_refused_trial_is_on_record() {
     let policy = "capabilities:\n- {name: all, match: {syscall: '*'}, action: allow, reason: a test}\n\
         - {name: no-curl, match: {syscall: shell.run, command: [curl]}, action: deny, reason: nothing is fetched}\n";
     let site = Site::new(&[("a.txt", "one\n"), (".skep/policy.yaml", policy)]);
-    site.ok(&["trust", "--yes"]);
+    site.trust();
     let brain = site.script("call fs.write path=b.txt content=two\ndone\n");
     site.skep(&["act", "write", "--brain", &brain, "--await"]);
     assert_eq!(site.ok(&["try", "task-1", "--", "cat", "b.txt"]), "two");
@@ -190,4 +190,55 @@ fn a_refused_trial_is_on_record() {
     assert_eq!((&payload["tool"], &payload["input"]["command"][0]), (&"shell.run".into(), &"curl".into()), "{refused}");
     assert_eq!(payload["rules"], serde_json::json!(["no-curl"]), "{refused}");
     assert_eq!(site.count("task.tried"), 1);
+}
+
+/// A command of the operator's is a process of its own: what a rule says of it holds at the merge, and what it says of the operator does not
+/// stand in for it.
+#[test]
+fn what_a_command_wrote_is_merged_by_its_own_rights() {
+    let policy = |more: &str| {
+        format!(
+            "capabilities:\n- {{name: all, match: {{syscall: '*'}}, action: allow, reason: a test}}\n\
+             - {{name: no, match: {{syscall: fs.write, path_glob: a.txt, role: job}}, action: deny, reason: not for commands}}\n{more}"
+        )
+    };
+    let asks = "- {name: asks, match: {syscall: merge.apply, caller_tag: brain}, action: require_review, reason: look}\n";
+    let site = Site::new(&[("a.txt", "one\n"), ("b.txt", "one\n"), (".skep/policy.yaml", &policy(asks))]);
+    site.trust();
+    let command = ["sandbox", "run", "--", "sh", "-c", "echo two > a.txt; echo two > b.txt"];
+    site.ok(&command);
+    let merged = site.ok(&["merge", "task-1", "--yes"]);
+    assert!(merged.contains("not for commands"), "{merged}");
+    assert_eq!((site.read("a.txt"), site.read("b.txt")), ("one\n".into(), "two\n".into()));
+    // Positive control: the operator may.
+    site.ok(&["call", "fs.write", "path=a.txt", "content=three"]);
+    site.ok(&["merge", "task-2", "--yes"]);
+    assert_eq!(site.read("a.txt"), "three");
+    // A no to the whole is one whoever says yes.
+    let never = "- {name: never, match: {syscall: merge.apply, role: job}, action: deny, reason: commands merge nothing}\n";
+    site.write(".skep/policy.yaml", &policy(never));
+    site.trust();
+    site.ok(&["sandbox", "run", "--", "sh", "-c", "echo four > b.txt"]);
+    let rejected = site.records(&["--kind", "merge.rejected"]);
+    assert!(rejected.last().is_some_and(|record| record.to_string().contains("commands merge nothing")), "{rejected:?}");
+    assert_eq!(site.read("b.txt"), "two\n");
+}
+
+/// A command of the operator's reads no more than its own process may.
+#[test]
+fn what_a_command_may_not_read_is_masked_in_its_room() {
+    let policy = "capabilities:\n- {name: all, match: {syscall: '*'}, action: allow, reason: a test}\n\
+        - {name: no, match: {syscall: fs.read, path_glob: 'private/**', role: job}, action: deny, reason: not for commands}\n\
+        - {name: named, match: {syscall: fs.read, path_glob: named.txt, caller: 'claude.*'}, action: deny, reason: not for claude}\n";
+    let site = Site::new(&[("private/a.txt", "secret\n"), ("open.txt", "open\n"), ("named.txt", "named\n"), (".skep/policy.yaml", policy)]);
+    site.trust();
+    let read = "cat open.txt named.txt private/a.txt";
+    let told = crate::common::text(&site.skep(&["sandbox", "run", "--discard", "--", "sh", "-c", read]));
+    assert!(told.contains("open\n") && told.contains("named\n") && !told.contains("secret"), "{told}");
+    let told = crate::common::text(&site.skep(&["sandbox", "run", "--discard", "--name", "claude", "--", "sh", "-c", read]));
+    assert!(told.contains("open\n") && !told.contains("named\n") && !told.contains("secret"), "{told}");
+    // Positive control: the operator may, at the door and in a room.
+    assert!(site.ok(&["call", "fs.read", "path=private/a.txt"]).contains("secret"));
+    let command = format!("command={}", serde_json::json!(["sh", "-c", read]));
+    assert!(site.ok(&["call", "shell.run", &command]).contains("secret"));
 }

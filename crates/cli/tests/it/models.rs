@@ -146,7 +146,7 @@ fn a_provider_is_no_way_out_of_a_closed_room_unless_the_operator_says_so() {
     assert_eq!(said.iter().map(|(_, status, _)| *status).collect::<Vec<_>>(), [200, 403, 403], "{printed}");
     let no = serde_json::from_str::<Value>(said[1].2).unwrap();
     assert_eq!(no["error"]["type"], "permission_error");
-    let reason = "`anthropic` would run `web_fetch` for `claude-sonnet-4-5` by itself, out of sight and reach of any room";
+    let reason = "`anthropic` would run `web_fetch` for `claude-sonnet-4-5` by itself, out of sight and reach of any sandbox";
     let hint = "send pictures and files themselves, and leave out tools that fetch; \
                 the operator can allow it by `runs: [web_fetch]` under `providers.anthropic` in $SKEP_HOME/config.yml";
     assert_eq!(no["error"]["message"], format!("{reason}; {hint}"));

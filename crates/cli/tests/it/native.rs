@@ -1,9 +1,9 @@
 //! The built-in brain in the real kernel: a window that slides, and a death in the middle of a task.
 
 use crate::common::Site;
+use crate::common::provider::eventually;
 use serde_json::Value;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
 /// A site whose brain thinks with a script. `more` are further settings of the provider.
 fn site(script: &str, more: &str, files: &[(&str, &str)]) -> (Site, PathBuf) {
@@ -18,14 +18,6 @@ fn site(script: &str, more: &str, files: &[(&str, &str)]) -> (Site, PathBuf) {
     std::fs::write(site.home().join("config.yml"), config).unwrap();
     site.ok(&["init"]);
     (site, answers)
-}
-
-fn eventually(what: &str, holds: impl Fn() -> bool) {
-    let end = Instant::now() + Duration::from_secs(60);
-    while !holds() {
-        assert!(Instant::now() < end, "{what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 /// The requests to models so far, oldest first.
@@ -158,8 +150,40 @@ fn a_budget_that_is_used_up_ends_the_task_at_once_in_every_dialect() {
         std::fs::write(site.home().join("config.yml"), config).unwrap();
         site.ok(&["kernel", "stop"]);
         let before = site.records(&["--kind", "call.refused"]).len();
-        site.fails(1, &["ask", "greet", "--brain", "native", "--await"]);
+        let said = site.fails(1, &["ask", "greet", "--brain", "native", "--await"]);
+        assert!(said.contains("the budget of kernel does not hold it") && !said.contains("the model answered"), "{dialect}: {said}");
         assert_eq!(site.records(&["--kind", "call.refused"]).len(), before + 1, "{dialect}: it is asked for once, not seven times");
+    }
+}
+
+/// A limit of calls and a rule are ours too: told in our words, in every dialect, and asked once.
+#[test]
+fn what_we_refuse_is_never_told_as_the_models_answer_and_never_retried() {
+    let allowed = "capabilities:\n- {name: all, match: {syscall: '*'}, action: allow, reason: a test}\n";
+    let denied = format!("{allowed}- {{name: no-models, match: {{syscall: model.request}}, action: deny, reason: no models here}}\n");
+    for (policy, limit, why) in [(allowed, "1", "no calls are left in the budget of `worker.1`"), (&*denied, "9", "no models here")] {
+        let site = Site::new(&[(".skep/policy.yaml", policy), ("a.txt", "one\n")]);
+        std::fs::create_dir(site.home()).unwrap();
+        let answers = site.folder.path().join("answers.txt");
+        std::fs::write(&answers, "on \"greet\"\n  call read path=a.txt\nthen\n  say hello\n").unwrap();
+        let refused = || {
+            let all = site.records(&["--kind", "call.refused"]);
+            all.iter().filter(|record| record["payload"]["tool"] == "model.request").count()
+        };
+        for (nth, dialect) in ["anthropic", "responses", "chat", "gemini"].into_iter().enumerate() {
+            let config =
+                format!("providers: {{p: {{url: 'script:{}', dialect: {dialect}}}}}\nmodels: {{tactical: p/m}}\n", answers.display());
+            std::fs::write(site.home().join("config.yml"), config).unwrap();
+            site.trust();
+            let said = site.fails(1, &["ask", "greet", "--brain", "native", "--max-calls", limit, "--await"]);
+            assert!(said.contains(why) && !said.contains("the model answered") && !said.contains("asking again"), "{dialect}: {said}");
+            assert_eq!(refused(), nth + 1, "{dialect}: it is asked for once");
+            site.ok(&["kernel", "stop"]);
+        }
+        if policy == allowed {
+            // Control: with enough calls the same task is done.
+            assert!(site.ok(&["ask", "greet", "--brain", "native", "--max-calls", "3", "--await"]).contains("hello"));
+        }
     }
 }
 
@@ -221,7 +245,7 @@ fn calls_that_are_asked_for_again_get_their_own_outcomes_however_many_they_are()
     );
     let (site, _) = site(&script, "", &[("a.txt", &"line\n".repeat(200)), ("diary.txt", "dear diary\n")]);
     site.write(".skep/policy.yaml", RULES);
-    site.ok(&["trust", "--yes"]);
+    site.trust();
     let output = site.skep(&["act", "look", "--brain", "native", "--await"]);
     assert_eq!(output.status.code(), Some(4), "{}", crate::common::text(&output));
     // What the operator reads in the task's room is the operator's.

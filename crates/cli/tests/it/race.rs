@@ -14,7 +14,7 @@ fn parked(site: &Site, calls: u64) -> TaskId {
         ".skep/policy.yaml",
         "capabilities:\n  - {name: reads, match: {syscall: 'fs.read'}, action: allow}\n  - {name: ask, match: {syscall: [shell.run, fs.write]}, action: require_review, reason: ask}\n",
     );
-    site.ok(&["trust", "--yes"]);
+    site.trust();
     let brain = site.script("call shell.run command=[\"true\"]\ndone\n");
     let calls = calls.to_string();
     let output = site.skep(&["act", "park", "--brain", &brain, "--max-calls", &calls, "--await", "--json"]);

@@ -95,9 +95,91 @@ fn most_of_a_budget_is_told_in_the_task_and_beside_the_budget() {
 fn a_provider_without_a_key_is_told_at_once_and_with_its_remedy() {
     let site = Provider::start(false).site("");
     std::fs::set_permissions(site.folder.path().join("key"), PermissionsExt::from_mode(0o644)).unwrap();
-    let said = site.fails(1, &["ask", "what is this", "--brain", "native", "--await"]);
+    let said = site.fails(5, &["ask", "what is this", "--brain", "native", "--await"]);
     assert!(said.contains("can be read by others") && said.contains("chmod 600"), "{said}");
-    assert_eq!(site.count("call.admitted"), 1, "asking again mends no settings");
+    assert_eq!((site.count("task.queued"), site.count("call.admitted")), (0, 0), "nothing is asked before it is mended");
+}
+
+/// An answer of 90 tokens of input and 10 of output, behind the word `event`.
+const HELLO: &str = ": message_start\ndata: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":90,\"output_tokens\":1}}}\n\n\
+    event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n\
+    event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"hello\"}}\n\n\
+    event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":0}\n\n\
+    event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{\"output_tokens\":10}}\n\n\
+    event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n";
+
+/// Ends every answer that the provider began, as long as the test runs.
+fn answer_each(provider: &Provider) {
+    let hung = provider.hung.clone();
+    std::thread::spawn(move || {
+        loop {
+            let next = hung.lock().unwrap().pop();
+            match next {
+                Some(mut stream) => stream.write_all(format!("{:x}\r\n{HELLO}\r\n0\r\n\r\n", HELLO.len()).as_bytes()).unwrap(),
+                None => std::thread::sleep(std::time::Duration::from_millis(5)),
+            }
+        }
+    });
+}
+
+/// What a task cost is told wherever one looks at it, and its own budget holds it.
+#[test]
+fn a_task_has_a_cost_and_a_budget_of_its_own() {
+    let provider = Provider::start(true);
+    answer_each(&provider);
+    let site = provider.site("");
+    let config = std::fs::read_to_string(site.home().join("config.yml")).unwrap();
+    std::fs::write(site.home().join("config.yml"), config.replace("claude-sonnet-4-5", "claude-of-tomorrow")).unwrap();
+    site.ok(&["init"]);
+    // Without a price a cap on money holds nothing, whoever has it.
+    let said = site.fails(1, &["ask", "what is this", "--brain", "native", "--budget", "2", "--await"]);
+    assert!(said.contains("`anthropic/claude-of-tomorrow` has no price, and the money that task-1 may spend is capped"), "{said}");
+    assert!(site.ok(&["ask", "what is this", "--brain", "native", "--await"]).contains("hello"));
+    assert!(site.ok(&["list", "tasks"]).contains("unknown cost, 100 tokens"), "{}", site.ok(&["list", "tasks"]));
+    site.ok(&["kernel", "stop"]);
+    std::fs::write(site.home().join("config.yml"), config).unwrap();
+
+    let said = site.fails(1, &["ask", "what is this", "--brain", "native", "--budget", "0.01", "--await"]);
+    assert!(said.contains("the budget of task-3 does not hold it: $0.000000 of $0.010000 are spent"), "{said}");
+    assert!(!said.contains("the model answered"), "{said}");
+    assert!(said.contains("↳ next skep retry task-3 --budget 1\n"), "{said}");
+    assert!(site.ok(&["ask", "what is this", "--brain", "native", "--budget", "$2", "--await"]).contains("hello"));
+    // The figures of one prompt alone; where nobody knows the price the cost is null, and the rest is told.
+    let output = |task: &str| site.json(&["status", task])["outputs"][0].clone();
+    let (unknown, known) = (output("task-2"), output("task-4"));
+    let size = serde_json::json!({
+        "tokens": {"input": 90, "output": 10, "cache": {"get": 0, "set": 0}},
+        "chars": {"input": 12, "output": 5, "cache": {"get": 0, "set": 0}},
+    });
+    assert_eq!((&unknown["metrics"]["size"], &known["metrics"]["size"]), (&size, &size), "{unknown} {known}");
+    assert_eq!(unknown["metrics"]["cost"].as_object().unwrap().get("cash"), Some(&serde_json::Value::Null), "{unknown}");
+    let cash = serde_json::json!({"total": "$0.00042", "deets": {"input": "$0.00027", "output": "$0.00015", "cache": "$0.00"}});
+    assert_eq!((&known["metrics"]["cost"]["cash"], &known["output"], &known["episode"]), (&cash, &"hello".into(), &"task-4/1".into()));
+    let time = known["metrics"]["cost"]["time"].as_str().unwrap();
+    assert!(time.starts_with("PT") && time.ends_with('S') && known["series"].is_null(), "{known}");
+    assert_eq!(site.json(&["log", "task-4", "--cost"])[0]["outputs"][0], known, "`log` says the same");
+    let cost = "$0.00042, 100 tokens";
+    for (looked, said) in [
+        (site.ok(&["list", "tasks"]), cost.to_owned()),
+        (site.ok(&["status"]), cost.to_owned()),
+        (site.ok(&["status", "task-4"]), format!("{cost} of $2.00")),
+        (site.ok(&["log", "task-4"]), format!("↳ cost {cost}")),
+        (site.ok(&["usage", "--by", "task"]), "task-4".to_owned()),
+    ] {
+        assert!(looked.contains(&said), "no `{said}` in:\n{looked}");
+    }
+    let usage = site.json(&["usage", "--by", "task"]);
+    let rows: Vec<_> =
+        usage["rows"].as_array().unwrap().iter().map(|row| (row["name"].as_str().unwrap(), row["micros"].as_u64())).collect();
+    assert_eq!(rows, [("task-2", Some(0)), ("task-4", Some(420))], "a refused request has used nothing");
+    // What is told goes on with it: more than it was given, and enough.
+    let bad = site.fails(2, &["retry", "task-3", "--budget", "-1"]);
+    assert!(bad.contains("--budget"), "{bad}");
+    assert!(site.ok(&["retry", "task-3", "--budget", "1", "--await"]).contains("hello"));
+    assert_eq!(usage["total"]["micros"], 420);
+    assert_eq!(site.json(&["list", "tasks"])["tasks"][3]["budget"]["micros"], 2_000_000);
+    // What a shell makes of `$2` is told.
+    assert!(site.fails(2, &["ask", "what is this", "--budget", ""]).contains("write 2"));
 }
 
 #[test]
@@ -140,18 +222,5 @@ fn a_replay_takes_nothing_from_budgets() {
     assert!(site.ok(&["list", "tasks"]).contains("replay of task-1"));
     // The brain itself is at its cap.
     let said = site.fails(1, &["act", "the greeting", "--brain", "native", "--await"]);
-    assert!(said.contains("the budget of foreman.1 does not hold it"), "{said}");
-}
-
-#[test]
-fn settings_that_the_kernel_has_not_read_are_told_until_it_has() {
-    let site = scripted("say hello\n");
-    let said = |site: &Site| crate::common::text(&site.skep(&["usage"])).contains("config.yml was changed after the kernel started");
-    assert!(!said(&site));
-    let later = std::time::SystemTime::now() + std::time::Duration::from_secs(2);
-    let config = std::fs::File::options().append(true).open(site.home().join("config.yml")).unwrap();
-    config.set_modified(later).unwrap();
-    assert!(said(&site));
-    config.set_modified(later - std::time::Duration::from_secs(60)).unwrap();
-    assert!(!said(&site));
+    assert!(said.contains("the budget of worker.1 does not hold it"), "{said}");
 }

@@ -1,5 +1,6 @@
 //! What a person meets at the terminal beside the work itself: help, patches, the kernel's own commands.
 
+use crate::common::model_server::ModelServer;
 use crate::common::{Site, text};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -64,7 +65,78 @@ fn a_prompt_comes_from_stdin() {
     skep.stdin.take().unwrap().write_all(b"first line\nsecond line\n").unwrap();
     assert!(skep.wait_with_output().unwrap().status.success());
     assert_eq!(site.json(&["list", "tasks"])["tasks"][0]["prompt"], "first line\nsecond line");
-    assert!(site.fails(5, &["act", "x", "--model", "nobody/none"]).contains("nobody/none"));
+    assert!(site.fails(5, &["act", "x", "--model", "nobody/none"]).contains("no model is set up yet"));
+}
+
+/// A provider that there is not is refused before anything is written, whether or not those that there are list their models.
+#[test]
+fn a_model_of_nobody_is_refused_before_anything_is_written() {
+    let server = ModelServer::start("say fine\n", None);
+    let site = Site::new(&[("a.txt", "a\n")]);
+    std::fs::create_dir_all(site.home()).unwrap();
+    for models in ["", ", models: [m]"] {
+        let config =
+            format!("providers: {{p: {{url: '{}', dialect: chat, free: true{models}}}}}\nmodels: {{tactical: p/m}}\n", server.url());
+        std::fs::write(site.home().join("config.yml"), config).unwrap();
+        for (verb, flag, model) in
+            [("act", "--model", "nobody/none"), ("ask", "--model", "nobody/none"), ("act", "--brain", "native:nobody/none")]
+        {
+            let said = site.fails(5, &[verb, "x", flag, model]);
+            let expected = "✗ no model answers to `nobody/none`: there is no provider `nobody`\n  \
+                ↳ fix  name a model as PROVIDER/MODEL; there are `p`, and the names `tactical`; ";
+            assert!(said.contains(expected), "{said}");
+        }
+        for empty in [" ", "p/", "/m"] {
+            let said = site.fails(5, &["act", "x", "--model", empty]);
+            assert!(said.contains("name a model as PROVIDER/MODEL"), "{empty}: {said}");
+        }
+        assert!(site.fails(2, &["act", "x", "--model", ""]).contains("a value is required for `--model <MODEL>`"));
+    }
+    let entries = std::fs::read_dir(site.project()).unwrap().count();
+    assert_eq!((entries, site.count("task.queued"), site.count("zone.opened")), (2, 0, 0), "only .git and a.txt");
+    // Which models a provider has that lists none, nobody knows before it is asked; that is said, and only then.
+    let unknown = |said: &str| said.contains("`p` does not list its models: whether it has `other` shows at the first request");
+    let config = format!("providers: {{p: {{url: '{}', dialect: chat, free: true}}}}\nmodels: {{tactical: p/m}}\n", server.url());
+    std::fs::write(site.home().join("config.yml"), config).unwrap();
+    for (model, expected) in [("p/other", true), ("other", true), ("p/m", false), ("tactical", false)] {
+        let said = site.ok(&["ask", "x", "--model", model]);
+        assert_eq!(unknown(&said), expected, "{model}: {said}");
+    }
+    assert!(!unknown(&site.ok(&["ask", "x"])));
+}
+
+/// A model that a provider turns out not to have is told as that, with what helps; trying again alone does not.
+#[test]
+fn a_model_that_a_provider_does_not_have_is_told_as_that() {
+    let server = ModelServer::start("error 404 model: other\n", None);
+    let site = Site::new(&[("a.txt", "a\n")]);
+    std::fs::create_dir_all(site.home()).unwrap();
+    let config = format!("providers: {{p: {{url: '{}', dialect: chat, free: true}}}}\nmodels: {{tactical: p/m}}\n", server.url());
+    std::fs::write(site.home().join("config.yml"), config).unwrap();
+    let said = site.fails(1, &["ask", "x", "--model", "p/other", "--await"]);
+    assert!(said.contains("`p` does not have this model (404): model: other"), "{said}");
+    assert!(said.contains("name another model") && !said.contains("the model answered"), "{said}");
+}
+
+/// Who says nothing is told how to say something to that task, and nothing is written for a task that cannot begin.
+#[test]
+fn an_empty_prompt_is_answered_with_the_verb_that_was_used() {
+    let site = Site::new(&[("a.txt", "a\n")]);
+    let brain = site.script("done\n");
+    for verb in ["act", "ask"] {
+        let said = site.fails(2, &[verb, " ", "--brain", &brain]);
+        assert!(said.contains("the prompt is empty") && said.contains(&format!("`skep {verb} \"")), "{said}");
+    }
+    let tag = site.fails(2, &["act", "x", "--brain", &brain, "--tag", "no tag"]);
+    assert!(tag.contains("`no tag` is not a tag"), "{tag}");
+    let bad = site.script("dance\n");
+    assert!(site.fails(2, &["act", "x", "--brain", &bad]).contains("is not a script"));
+    let entries = std::fs::read_dir(site.project()).unwrap().count();
+    assert_eq!((entries, site.count("zone.opened")), (2, 0), "only .git and a.txt");
+    let brain = site.script("done\n");
+    site.ok(&["ask", "x", "--brain", &brain, "--await"]);
+    let said = site.fails(2, &["say", "task-1", ""]);
+    assert!(said.contains("the prompt is empty") && said.contains("`skep say task-1 \"…\"`") && !said.contains("skep act"), "{said}");
 }
 
 /// Without systemd nothing is installed, and the words say what helps instead; with one, the unit is written and enabled.

@@ -108,7 +108,7 @@ fn a_rule_about_the_built_in_tool_holds_for_them() {
         "\n  - name: closed\n    match: { syscall: fs.read, path_glob: \"/private/**\" }\n    action: deny\n    reason: it is private\n";
     site.write(".skep/policy.yaml", &format!("{policy}{rule}"));
     assert_eq!(output(&site, &["read-file", "path=private/key.txt"])["content"], "hidden\n", "the control: not in force yet");
-    site.ok(&["trust", "--yes"]);
+    site.trust();
     let told = site.fails(3, &["call", "read-file", "path=private/key.txt"]);
     assert!(told.contains("it is private") || told.contains("masked"), "{told}");
 }
@@ -130,6 +130,8 @@ fn what_does_not_load_is_told_with_its_reason() {
     std::fs::write(folder("misspelled").join("tool.yml"), own("misspelled", "runner: shell\ncommand: [true]")).unwrap();
     rustix::fs::mknodat(rustix::fs::CWD, folder("piped").join("tool.yaml"), rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
     folder(".git");
+    std::fs::write(site.home().join("tools/misplaced.yaml"), own("misplaced", "runner: shell\ncommand: [true]")).unwrap();
+    std::fs::write(site.home().join("tools/README"), "").unwrap();
     site.ok(&["kernel", "stop"]);
     let told = site.ok(&["list", "tools"]);
     for reason in [
@@ -137,13 +139,15 @@ fn what_does_not_load_is_told_with_its_reason() {
         "piped/tool.yaml",
         "it is missing or not a regular file",
         "nothing here does the work of `browser`",
-        "`filesystem:read:/etc` is more than a room gives",
+        "`filesystem:read:/etc` is more than a sandbox gives",
         "`retries` is for built-in tools",
         "broken/tool.yaml",
+        "tools/misplaced.yaml",
+        "a tool is a folder of its own",
     ] {
         assert!(told.contains(reason), "{reason}\n{told}");
     }
-    assert_eq!(site.json(&["list", "tools"])["left_out"].as_array().unwrap().len(), 6);
+    assert_eq!(site.json(&["list", "tools"])["left_out"].as_array().unwrap().len(), 7);
     assert!(told.lines().any(|line| line.starts_with("count")), "{told}");
 }
 
@@ -156,7 +160,7 @@ fn a_tool_for_containers_does_not_run_natively() {
     let policy = std::fs::read_to_string(site.project().join(".skep/policy.yaml")).unwrap();
     let rule = "\n  - name: own-tools\n    match: { syscall: [boxed, plain] }\n    action: allow\n    reason: they are ours\n";
     site.write(".skep/policy.yaml", &format!("{policy}{rule}"));
-    site.ok(&["trust", "--yes"]);
+    site.trust();
     assert_eq!(output(&site, &["plain"]), serde_json::json!({}), "the control");
     let told = site.skep(&["call", "boxed"]);
     let told = crate::common::text(&told);

@@ -27,6 +27,7 @@ fn usage_is_summed_in_every_way() {
         ("model", vec!["anthropic/claude-sonnet-4-5"]),
         ("tier", vec!["tactical"]),
         ("day", vec!["20"]),
+        ("task", vec!["no task"]),
     ] {
         let usage = site.json(&["usage", "--by", by]);
         let rows = usage["rows"].as_array().unwrap();
@@ -98,7 +99,7 @@ fn a_project_that_names_what_is_not_there_is_told_when_it_asks() {
         let settings = site.read("skep.yml");
         let before = settings.split("# names of models").next().unwrap();
         site.write("skep.yml", &format!("{before}# names of models\n{names}\n"));
-        site.ok(&["trust", "--yes"]);
+        site.trust();
         Open::new(&site).ask()
     };
     assert_eq!(ask("models: {tactical: fine, fine: anthropic/claude-haiku-4-5}").0, 200);

@@ -73,7 +73,7 @@ fn an_ordinary_user_needs_no_root() {
     assert!(output.status.success(), "{}", crate::common::text(&output));
     check(&site, uid);
     let said = crate::common::text(&skep(&["doctor"]));
-    assert!(said.contains("✓ room") && said.contains("✓ user namespaces"), "{said}");
+    assert!(said.contains("✓ sandbox") && said.contains("✓ user namespaces"), "{said}");
     // What overlayfs leaves behind is without any permission, even for its owner.
     let output = skep(&["sandbox", "run", "--discard", "--", "rm", "a.txt"]);
     assert!(output.status.success(), "{}", crate::common::text(&output));

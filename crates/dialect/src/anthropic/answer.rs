@@ -94,7 +94,7 @@ pub(super) fn stream(writer: &mut AnswerWriter<'_>) {
 }
 
 #[derive(Default)]
-pub(super) struct Decoder {
+pub(super) struct AnthropicDecoder {
     /// Each block as it started, and what it grew to.
     blocks: Vec<(Value, String)>,
     input_tokens: Option<u64>,
@@ -102,7 +102,7 @@ pub(super) struct Decoder {
     has_ended: bool,
 }
 
-impl EventDecoder for Decoder {
+impl EventDecoder for AnthropicDecoder {
     fn push(&mut self, event: Value) -> Result<String, DecodeError> {
         match text_of(&event, "type") {
             "message_start" => {

@@ -105,7 +105,7 @@ pub(super) fn stream(writer: &mut AnswerWriter<'_>) {
 }
 
 #[derive(Default)]
-pub(super) struct Decoder {
+pub(super) struct ChatDecoder {
     text: String,
     /// Id, name and arguments of each call, by its index.
     calls: Vec<(String, String, String)>,
@@ -113,7 +113,7 @@ pub(super) struct Decoder {
     input_tokens: Option<u64>,
 }
 
-impl Decoder {
+impl ChatDecoder {
     fn push_call(&mut self, call: &Value) -> Result<(), DecodeError> {
         let (id, name) = (text_of(call, "id"), text_of(&call["function"], "name"));
         let mut at = call["index"].as_u64().map_or(self.calls.len(), |index| index as usize);
@@ -140,7 +140,7 @@ impl Decoder {
     }
 }
 
-impl EventDecoder for Decoder {
+impl EventDecoder for ChatDecoder {
     fn push(&mut self, event: Value) -> Result<String, DecodeError> {
         if event["error"].is_object() {
             return Err(DecodeError::coded(&event["error"]));

@@ -91,14 +91,14 @@ pub(super) fn stream(path: &str, writer: &mut AnswerWriter<'_>) -> &'static str 
 }
 
 #[derive(Default)]
-pub(super) struct Decoder {
+pub(super) struct GeminiDecoder {
     parts: Vec<TurnPart>,
     text: String,
     stop: Option<StopReason>,
     input_tokens: Option<u64>,
 }
 
-impl Decoder {
+impl GeminiDecoder {
     fn close_text(&mut self) {
         if !self.text.is_empty() {
             self.parts.push(TurnPart::Text(std::mem::take(&mut self.text)));
@@ -106,7 +106,7 @@ impl Decoder {
     }
 }
 
-impl EventDecoder for Decoder {
+impl EventDecoder for GeminiDecoder {
     fn push(&mut self, event: Value) -> Result<String, DecodeError> {
         if event["error"].is_object() {
             return Err(DecodeError::coded(&event["error"]));

@@ -160,13 +160,13 @@ fn item_events(output_index: usize, part: &AnswerPart, item: &Value) -> Vec<Valu
 }
 
 #[derive(Default)]
-pub(super) struct Decoder {
+pub(super) struct ResponsesDecoder {
     parts: Vec<TurnPart>,
     /// Why it stopped, and what the request took of the context.
     end: Option<(StopReason, Option<u64>)>,
 }
 
-impl EventDecoder for Decoder {
+impl EventDecoder for ResponsesDecoder {
     fn push(&mut self, event: Value) -> Result<String, DecodeError> {
         match text_of(&event, "type") {
             "response.output_text.delta" => return Ok(text_of(&event, "delta").to_owned()),

@@ -3,6 +3,7 @@
 //! **Invariant.** When a writer fails, its next request is refused with the reason: a recording has no gaps that nobody knows of.
 
 use super::{Exchange, Player, RecordedResponse, Recorder, Redact};
+use crate::aside::aside;
 use dialect::{Dialect, TimedChunk};
 use hyper::body::Bytes;
 use hyper::header::HeaderMap;
@@ -36,20 +37,11 @@ impl CassetteWriter {
     }
 
     fn record(&self, exchange: &Exchange) -> Result<(), String> {
-        let written = beside_workers(|| self.recorder.lock().record(exchange));
+        let written = aside(|| self.recorder.lock().record(exchange));
         written.map_err(|error| {
             let why = format!("the cassette `{}` cannot be written: {error}", self.path.display());
             self.broken.lock().get_or_insert(why).clone()
         })
-    }
-}
-
-/// Writes while the other tasks of this worker go on elsewhere.
-fn beside_workers<T>(work: impl FnOnce() -> T) -> T {
-    use tokio::runtime::{Handle, RuntimeFlavor};
-    match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
-        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
-        _ => work(),
     }
 }
 
@@ -127,8 +119,11 @@ impl CassetteUpstream {
             std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
             std::collections::btree_map::Entry::Vacant(entry) => {
                 let wrong = |error: &dyn std::fmt::Display| format!("the cassette `{}` cannot be played: {error}", self.file.display());
-                let text = super::text(&self.file).map_err(|error| wrong(&error))?;
-                entry.insert(Player::read(&text, redact.clone()).map_err(|error| wrong(&error))?)
+                let read = || {
+                    let text = super::text(&self.file).map_err(|error| wrong(&error))?;
+                    Player::read(&text, redact.clone()).map_err(|error| wrong(&error))
+                };
+                entry.insert(aside(read)?)
             }
         };
         let mut answer = player.play(dialect, path, body).map_err(|mismatch| mismatch.to_string())?;

@@ -140,3 +140,21 @@ fn a_provider_of_any_name_is_known_by_its_host() {
     assert_eq!(prices.price("elsewhere", "claude-opus-4-8"), None);
     assert_eq!(prices.price("openai", "gpt-5.5").unwrap().micros(&usage(1_000, 0)), 5_000);
 }
+
+/// A request without a named model must not be one without a price. The table's head says which these are.
+#[test]
+fn what_each_client_asks_for_by_default_has_a_price() {
+    let prices = Prices::built_in().unwrap();
+    for (provider, model) in [
+        ("anthropic", "claude-opus-4-8"),
+        ("openai", "gpt-6.1-sol"),
+        ("google", "gemini-3.1-pro-preview"),
+        ("google", "gemini-3.5-flash-lite"),
+    ] {
+        assert!(prices.price(provider, model).is_some(), "{provider}/{model}");
+    }
+    // Codex sends 38 kB; with all that it may be answered that was reserved at $18.20.
+    let most = prices.price("openai", "gpt-6.1-sol").unwrap().micros(&usage(40_000, 128_000));
+    assert!(most < 2_000_000, "{most}");
+    assert!(prices.price("openai", "gpt-of-tomorrow").is_none(), "control: nobody makes a price up");
+}

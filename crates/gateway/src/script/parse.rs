@@ -1,6 +1,6 @@
 //! A script's text, taken apart. One word starts each line, as in a brain's script (`docs/scripts.md`).
 
-use super::{Branch, Conversation, Fail, ModelScript, Move, Turn, When};
+use super::{Branch, Conversation, Fail, ModelScript, ScriptMove, Turn, When};
 use dialect::{StopReason, TokenUsage, UsageSource};
 use serde_json::{Map, Value};
 
@@ -31,7 +31,7 @@ type Lines<'a> = std::iter::Enumerate<std::str::Lines<'a>>;
 #[derive(Default)]
 struct Build {
     conversations: Vec<Conversation>,
-    otherwise: Option<Vec<Move>>,
+    otherwise: Option<Vec<ScriptMove>>,
     in_otherwise: bool,
 }
 
@@ -135,7 +135,7 @@ impl Build {
     }
 
     /// The moves that the next one joins.
-    fn moves<'a>(&mut self, line: &'a str, number: usize) -> Result<&mut Vec<Move>, Wrong<'a>> {
+    fn moves<'a>(&mut self, line: &'a str, number: usize) -> Result<&mut Vec<ScriptMove>, Wrong<'a>> {
         if self.in_otherwise {
             return Ok(self.otherwise.get_or_insert_default());
         }
@@ -153,10 +153,10 @@ impl Build {
     }
 }
 
-fn a_move<'a>(word: &'a str, rest: &'a str, line: &'a str, number: usize, lines: &mut Lines<'a>) -> Result<Move, Wrong<'a>> {
+fn a_move<'a>(word: &'a str, rest: &'a str, line: &'a str, number: usize, lines: &mut Lines<'a>) -> Result<ScriptMove, Wrong<'a>> {
     Ok(match word {
-        "say" => Move::Say(prose(rest, lines)?),
-        "think" => Move::Think(prose(rest, lines)?),
+        "say" => ScriptMove::Say(prose(rest, lines)?),
+        "think" => ScriptMove::Think(prose(rest, lines)?),
         "call" => {
             let (tool, arguments) = rest.split_once(char::is_whitespace).unwrap_or((rest, &rest[rest.len()..]));
             if tool.is_empty() {
@@ -164,7 +164,7 @@ fn a_move<'a>(word: &'a str, rest: &'a str, line: &'a str, number: usize, lines:
             }
             let arguments = arguments.trim_start();
             let input = if arguments.starts_with('{') { object(arguments)? } else { pairs(arguments, lines)? };
-            Move::Call { tool: tool.to_owned(), input, line: number }
+            ScriptMove::Call { tool: tool.to_owned(), input, line: number }
         }
         "usage" => {
             let pairs = pairs(rest, lines)?;
@@ -180,18 +180,18 @@ fn a_move<'a>(word: &'a str, rest: &'a str, line: &'a str, number: usize, lines:
                     _ => return wrong(rest, format!("`{key}` is not one of in, out, cache_read, cache_write, reasoning")),
                 }
             }
-            Move::Usage(usage)
+            ScriptMove::Usage(usage)
         }
-        "delay" => Move::Delay(duration(rest)?),
-        "error" => Move::Error(failure(rest, number)?),
+        "delay" => ScriptMove::Delay(duration(rest)?),
+        "error" => ScriptMove::Error(failure(rest, number)?),
         "stop" => match rest {
-            "length" => Move::Stop(StopReason::Length),
-            "refusal" => Move::Stop(StopReason::Withheld("the script says so".to_owned())),
+            "length" => ScriptMove::Stop(StopReason::Length),
+            "refusal" => ScriptMove::Stop(StopReason::Withheld("the script says so".to_owned())),
             _ => return wrong(rest, "`stop` wants `length` or `refusal`"),
         },
         "cut" => {
             bare(rest)?;
-            Move::Cut
+            ScriptMove::Cut
         }
         other => return wrong(line, format!("`{other}` is not one of {WORDS}")),
     })

@@ -266,6 +266,12 @@ async fn a_provider_that_quotes_the_request_tells_nobody_the_key() {
     let said = String::from_utf8_lossy(&answer.body).into_owned();
     assert_eq!(said, page.replace(secret, &"*".repeat(secret.len())));
     assert!(!answer.head.contains("x-request-id"), "{}", answer.head);
+    // In its words beside the status, and as the name of a header.
+    let line = format!("HTTP/1.1 401 no {secret}\r\nanthropic-{secret}: 1\r\nanthropic-kept: 1\r\ncontent-length: 2\r\n\r\nno");
+    bed.will(vec![Said::Text(line)]);
+    let answer = bed.post("/v1/messages", BODY).await;
+    assert_eq!((answer.status(), answer.body.as_slice()), (401, &b"no"[..]));
+    assert!(answer.head.contains("anthropic-kept: 1") && !answer.head.contains(secret), "{}", answer.head);
     // Cut in two, in a stream.
     let (one, two) = secret.split_at(9);
     let mut said = vec![Said::Text(head(200, "content-type: text/event-stream\r\ntransfer-encoding: chunked"))];

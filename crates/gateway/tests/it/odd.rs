@@ -17,7 +17,7 @@ async fn a_redirect_is_not_followed() {
         bed.will(vec![Said::Text(head(status, "location: /elsewhere\r\ncontent-length: 0"))]);
         let answer = bed.post("/v1/messages", ASK).await;
         let said = String::from_utf8_lossy(&answer.body).to_string();
-        assert!(answer.status() == 502 && said.contains(&format!("`anthropic` sends requests elsewhere ({status})")), "{said}");
+        assert!(answer.status() == 502 && said.contains(&format!("`anthropic` redirects requests ({status})")), "{said}");
         assert_eq!(bed.heard().len(), 1, "it went where it was sent, with the key");
         assert_eq!(bed.ended().await.status, Some(status), "what was refused costs nothing");
         bed.rest().await;

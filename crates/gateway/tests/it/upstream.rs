@@ -290,10 +290,15 @@ async fn a_login_is_for_nobody_else() {
     let dir = tempfile::tempdir().unwrap();
     for client in [None, Some(gateway::VendorClient::Codex)] {
         let bed = with_login(dir.path(), client).await;
-        let answer = bed.post("/v1/messages", r#"{"model":"claude-x"}"#).await;
+        let answer = bed.post("/v1/messages", r#"{"model":"login/claude-x"}"#).await;
         assert_eq!(answer.status(), 403);
         assert!(String::from_utf8_lossy(&answer.body).contains("works for its vendor's own client"));
         assert!(bed.heard().is_empty() && bed.asked().is_empty());
+        // A plain name leads to whoever has a key, though the login lists it.
+        assert_eq!(bed.post("/v1/messages", r#"{"model":"claude-x"}"#).await.status(), 200);
+        let heard = bed.heard();
+        assert!(heard.len() == 1 && !heard[0].contains("at-1") && !heard[0].contains("oauth"), "{heard:?}");
+        bed.ended().await;
     }
 }
 

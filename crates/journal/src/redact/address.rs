@@ -24,6 +24,15 @@ pub(super) fn before_host(text: &str, at: usize) -> Option<Range<usize>> {
     (colon < at).then_some(colon..at)
 }
 
+/// `name/secret@host`.
+pub(super) fn after_slash(text: &str, start: usize) -> Option<Range<usize>> {
+    let ends = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`');
+    let end = start + text[start..].find(ends).unwrap_or(text.len() - start);
+    let at = start + text[start..end].find('@')?;
+    let from = start + text[start..at].find('/')? + 1;
+    (from < at).then_some(from..at)
+}
+
 pub(super) fn userinfo(text: &str, start: usize) -> Option<Range<usize>> {
     let bytes = text.as_bytes();
     let ends = |byte: &u8| matches!(byte, b'"' | b'\'' | b'<' | b'>' | b'\\' | b'`') || byte.is_ascii_whitespace();

@@ -6,7 +6,7 @@ use super::key;
 use std::ops::Range;
 
 /// Short options that take a secret, by program; with `glued` where it stands in the same word.
-const SHORT: [(&str, &str, bool); 34] = [
+const SHORT: [(&str, &str, bool); 41] = [
     ("sshpass", "-p", true),
     ("mysql", "-p", true),
     ("mysqldump", "-p", true),
@@ -41,13 +41,20 @@ const SHORT: [(&str, &str, bool); 34] = [
     ("http", "-a", false),
     ("https", "-a", false),
     ("smbclient", "-U", true),
+    ("ssh-keygen", "-N", false),
+    ("ssh-keygen", "-P", false),
+    ("twine", "-p", false),
+    ("openssl", "-k", false),
+    ("openssl", "-K", false),
+    ("rar", "-hp", true),
+    ("rar", "-p", true),
 ];
 /// `-p` of these is a port, a package or a folder, unless they log in somewhere.
 const LOGS_IN: [&str; 5] = ["docker", "podman", "helm", "oc", "az"];
 /// `-p` alone has these ask.
 const ASKS: [&str; 5] = ["mysql", "mysqldump", "mysqladmin", "mariadb", "mariadb-dump"];
 /// Long options of a name and a secret in one word.
-const PAIRED: [&str; 5] = ["--user", "--proxy-user", "--auth", "--cookie", "--basic-auth"];
+const PAIRED: [&str; 8] = ["--user", "--proxy-user", "--auth", "--cookie", "--basic-auth", "--creds", "--src-creds", "--dest-creds"];
 
 /// Commands of shells that are given a name and its value.
 const SETS: [&str; 3] = ["setenv", "setx", "set-env"];
@@ -81,12 +88,12 @@ pub(super) fn secrets(words: &[&str]) -> Vec<(usize, Range<usize>)> {
         if PAIRED.contains(word) {
             found.extend(next.and_then(|next| after_name(next, index + 1)));
         } else if let Some(name) = word.strip_prefix("--").filter(|name| !name.contains('=')) {
-            found.extend(next.filter(|next| key::is_secret(name, next) && !next.is_empty()).map(whole));
+            found.extend(next.filter(|next| key::is_secret_option(name, next) && !next.is_empty()).map(whole));
         } else if *word == "-p" || *word == "-P" {
             // Whose option it is nobody knows; what looks like a key is one.
             found.extend(next.filter(|next| key::looks_random(next) && !next.contains(['/', ':', '.'])).map(whole));
         } else if let Some(name) = word.strip_prefix('-').filter(|name| name.len() > 3 && !name.contains('=')) {
-            found.extend(next.filter(|next| key::is_secret(name, next) && !next.is_empty()).map(whole));
+            found.extend(next.filter(|next| key::is_secret_option(name, next) && !next.is_empty()).map(whole));
         }
         // `config set NAME X`, and a pair of a name and its value.
         let is_named = words[..index].iter().any(|before| matches!(*before, "set" | "config" | "configure") || SETS.contains(before))
@@ -96,7 +103,7 @@ pub(super) fn secrets(words: &[&str]) -> Vec<(usize, Range<usize>)> {
         if is_named && !word.starts_with('-') && !word.contains('=') {
             found.extend(next.filter(|next| key::is_secret(word, next) && !next.starts_with('-') && !next.is_empty()).map(whole));
         }
-        if matches!(*word, "-passin" | "-passout") {
+        if matches!(*word, "-passin" | "-passout" | "-pass") {
             found.extend(next.and_then(|next| next.strip_prefix("pass:")).map(|secret| (index + 1, 5..5 + secret.len())));
         }
     }

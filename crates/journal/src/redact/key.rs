@@ -40,7 +40,7 @@ pub(super) const WORDS: [&str; 34] = [
 ];
 
 /// Whose keys are secrets, where a name is nothing but somebody's key: `openai_key`, `AccountKey`.
-const KEYED: [&str; 44] = [
+const KEYED: [&str; 60] = [
     "anthropic",
     "openai",
     "claude",
@@ -85,6 +85,22 @@ const KEYED: [&str; 44] = [
     "admin",
     "auth",
     "llm",
+    "vertex",
+    "bedrock",
+    "ollama",
+    "voyage",
+    "cerebras",
+    "nvidia",
+    "elevenlabs",
+    "deepl",
+    "pinecone",
+    "tavily",
+    "serper",
+    "cloudflare",
+    "heroku",
+    "moonshot",
+    "dashscope",
+    "zhipu",
 ];
 
 /// Words that say something about a secret instead of being one.
@@ -244,7 +260,7 @@ fn counts_as_secret(word: &str, name: &str, at: usize, value: &str) -> bool {
             after.is_empty()
                 && KEYED
                     .iter()
-                    .any(|whose| before == *whose || before.ends_with(&format!("_{whose}")) || before.ends_with(&format!("-{whose}")))
+                    .any(|whose| before.strip_suffix(whose).is_some_and(|rest| rest.is_empty() || rest.ends_with(['_', '-', '.'])))
         }
         "_pass" | "-pass" => after.is_empty() && value.bytes().any(|byte| !byte.is_ascii_digit()),
         "sessionid" | "session_id" | "sessid" => after.is_empty() && looks_random(value) && value.len() >= 16,
@@ -263,15 +279,30 @@ fn counts_as_secret(word: &str, name: &str, at: usize, value: &str) -> bool {
     }
 }
 
+/// Whether an option's value is a secret: by the same names, and by short ones that mean something else where they are no options.
+pub(super) fn is_secret_option(name: &str, value: &str) -> bool {
+    let is_short = matches!(name, "pass" | "pw") && value.bytes().any(|byte| !byte.is_ascii_digit()) && !stands_for_one(value);
+    is_short || is_secret(name, value)
+}
+
 /// What stands after `auth=`: more often the name of a method than a secret.
 fn is_login(value: &str) -> bool {
-    const METHODS: [&str; 12] =
-        ["oauth1", "oauth2", "oauth2.0", "md5", "sha1", "sha256", "sha512", "2fa", "v1", "v2", "scram-sha-256", "http-01"];
     let has_digit = value.bytes().any(|byte| byte.is_ascii_digit());
     let is_dense = !value.contains(char::is_whitespace) && !value.contains('/');
-    !METHODS.contains(&value.to_ascii_lowercase().as_str())
-        && is_dense
-        && (value.len() >= 6 && (has_digit || value.contains(':')) || value.len() >= 24)
+    !is_method(value) && is_dense && (value.len() >= 6 && (has_digit || value.contains(':')) || value.len() >= 24)
+}
+
+/// The name of a way to log in or to hash.
+pub(super) fn is_method(value: &str) -> bool {
+    const METHODS: [&str; 13] =
+        ["oauth1", "oauth2", "oauth2.0", "md5", "sha1", "sha256", "sha512", "2fa", "v1", "v2", "scram-sha-256", "http-01", "base64"];
+    METHODS.contains(&value.to_ascii_lowercase().as_str())
+}
+
+/// Not long, but of letters and digits: no word.
+pub(super) fn is_mixed(value: &str) -> bool {
+    let has = |test: fn(&u8) -> bool| value.bytes().any(|byte| test(&byte));
+    value.len() >= 6 && !has(u8::is_ascii_whitespace) && has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic)
 }
 
 /// Long, without white space, with letters and digits: more likely a key than a word.

@@ -12,12 +12,12 @@ use super::decode::decode;
 const SECRET_BYTES_MIN: usize = 4;
 
 #[derive(Default)]
-pub(super) struct Known {
+pub(super) struct KnownSecrets {
     shapes: BTreeSet<String>,
     automaton: Option<AhoCorasick>,
 }
 
-impl Known {
+impl KnownSecrets {
     pub(super) fn add(&mut self, secret: &str) -> bool {
         if secret.len() < SECRET_BYTES_MIN || REDACTED.contains(secret) {
             return false;

@@ -18,7 +18,7 @@ enum Body {
 use Body::{Dotted, Encoded, Plain, Word};
 
 /// How keys begin, what follows, how much of it there must be, and how much is enough where a digit is among it.
-const PREFIXES: [(&str, Body, usize, usize); 96] = [
+const PREFIXES: [(&str, Body, usize, usize); 114] = [
     ("sk-", Word, 16, 8),
     ("ghp_", Word, 16, 8),
     ("gho_", Word, 16, 8),
@@ -115,6 +115,24 @@ const PREFIXES: [(&str, Body, usize, usize); 96] = [
     ("fo1_", Word, 40, 32),
     ("oy2", Plain, 43, 43),
     ("ops_eyJ", Word, 40, 40),
+    ("1//0", Word, 40, 30),
+    ("fw_", Plain, 22, 20),
+    ("nfp_", Plain, 30, 30),
+    ("pscale_tkn_", Word, 30, 24),
+    ("pscale_pw_", Word, 30, 24),
+    ("rnd_", Plain, 24, 20),
+    ("sntryu_", Plain, 40, 32),
+    ("glc_", Word, 40, 32),
+    ("bkua_", Plain, 32, 24),
+    ("CCIPAT_", Word, 32, 24),
+    ("AKCp", Plain, 60, 60),
+    ("sl.", Word, 60, 60),
+    ("EZAK", Plain, 50, 50),
+    ("FLWSECK", Word, 20, 16),
+    ("pnu_", Plain, 30, 24),
+    ("rdme_", Plain, 40, 32),
+    ("tfp_", Word, 40, 32),
+    ("AQVN", Word, 35, 35),
 ];
 
 pub(super) fn all() -> impl Iterator<Item = &'static str> {
@@ -151,7 +169,7 @@ pub(super) fn key(text: &str, start: usize, index: usize) -> Option<Range<usize>
 }
 
 /// What follows `sk-` in keys of those who put a word there first.
-const VENDORS: [&str; 7] = ["ant-", "proj-", "or-", "svcacct-", "admin-", "live-", "test-"];
+const VENDORS: [&str; 8] = ["ant-", "proj-", "or-", "svcacct-", "admin-", "live-", "test-", "lf-"];
 
 /// Names of styles and packages (`sk-container-id-1`): words and small numbers, none of which looks like a key.
 fn is_names(body: &str) -> bool {

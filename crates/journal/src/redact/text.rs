@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use aho_corasick::{AhoCorasick, MatchKind};
 
 use super::REDACTED;
-use super::key::{self, looks_random};
+use super::key;
 use super::{address, encoded, flag, prefix};
 
 /// How the keys begin that Skep gives to processes. Hexadecimal digits follow.
@@ -27,6 +27,8 @@ const WEBHOOKS: [&str; 3] = ["hooks.slack.com/services/", "discord.com/api/webho
 /// How the second half of a Telegram bot's token begins.
 const BOT_TOKEN: &str = ":AA";
 const SQL_LOGIN: &str = "identified by ";
+/// What stands before `name/secret@host` where Java names a database.
+const ORACLE_LOGIN: &str = "oracle:thin:";
 /// Names are looked at no further than this around the word that made them interesting.
 pub(super) const NAME_BYTES_MAX: usize = 64;
 
@@ -46,6 +48,7 @@ enum Hit {
     Webhook,
     BotToken,
     SqlLogin,
+    OracleLogin,
     Name,
 }
 
@@ -80,6 +83,7 @@ static TRIGGERS: LazyLock<(Option<AhoCorasick>, Vec<Hit>)> = LazyLock::new(|| {
     WEBHOOKS.into_iter().for_each(|address| add(address, Hit::Webhook));
     add(BOT_TOKEN, Hit::BotToken);
     add(SQL_LOGIN, Hit::SqlLogin);
+    add(ORACLE_LOGIN, Hit::OracleLogin);
     flag::programs().for_each(|program| add(program, Hit::Program));
     for word in key::WORDS {
         words.push(word);
@@ -154,6 +158,7 @@ pub(super) fn found(text: &str) -> Vec<Range<usize>> {
             Hit::Webhook => Some(bare(text, found.end())).filter(|rest| rest.len() >= 20),
             Hit::BotToken => prefix::bot_token(text, found.start()),
             Hit::SqlLogin => in_quotes(text, found.end()),
+            Hit::OracleLogin => address::after_slash(text, found.end()),
             Hit::Name => after_name(text, found.range()),
         };
         let is_new = |secret: &Range<usize>| secret.start >= done && !secret.is_empty() && &text[secret.clone()] != REDACTED;
@@ -174,6 +179,16 @@ fn own_key_base64(text: &str, start: usize, index: usize) -> Option<Range<usize>
     let digits = text[start..].bytes().take_while(is_digit).count();
     let is_long = digits >= OWN_KEY_BASE64[index].len() + OWN_KEY_DIGITS_MIN * 4 / 3;
     (is_long && text[start..].starts_with(OWN_KEY_BASE64[index])).then_some(start..start + digits)
+}
+
+/// Whether a private key begins in this line and does not end in it.
+pub(super) fn opens_private_key(line: &str) -> bool {
+    let begins = PEM.into_iter().find_map(|pem| line.find(pem));
+    begins.and_then(|start| pem_body(line, start)).is_some_and(|body| body.end == line.len())
+}
+
+pub(super) fn closes_private_key(line: &str) -> bool {
+    line.contains("-----END") || line.contains("---- END")
 }
 
 fn pem_body(text: &str, start: usize) -> Option<Range<usize>> {
@@ -247,7 +262,11 @@ fn after_name(text: &str, word: Range<usize>) -> Option<Range<usize>> {
     let name = &text[start..end];
     let value = match separator(bytes, end).or_else(|| pair(text, start, end)) {
         Some(from) => {
-            let value = value_at(text, from)?;
+            let value = match odbc_value(text, start, from) {
+                Some(value) => value,
+                None if is_block(text, from) => block(text, start, from)?,
+                None => value_at(text, from)?,
+            };
             let in_prose = value.start == from && bytes[end..from].contains(&b':');
             let is_type = bytes.get(value.end) == Some(&b'<') && text[value.clone()].starts_with(|c: char| c.is_ascii_uppercase());
             if in_prose && (is_type || key::is_about(&text[value.clone()])) || key::is_code(&text[value.clone()]) {
@@ -255,7 +274,7 @@ fn after_name(text: &str, word: Range<usize>) -> Option<Range<usize>> {
             }
             value
         }
-        None => return after_space(text, start, end),
+        None => return after_is(text, start, end).or_else(|| after_space(text, start, end)),
     };
     if name.to_ascii_lowercase().ends_with("authorization") {
         return Some(credentials(text, value)).filter(|value| !key::stands_for_one(&text[value.clone()]));
@@ -271,10 +290,10 @@ fn after_space(text: &str, start: usize, end: usize) -> Option<Range<usize>> {
     if from == end || text[from..].starts_with('-') {
         return None;
     }
-    let value = bare(text, from);
+    let value = value_at(text, from)?;
     let plain = &text[value.clone()];
     if name.eq_ignore_ascii_case("bearer") {
-        return (looks_random(plain) || value.len() >= 20).then_some(value);
+        return (key::is_mixed(plain) || value.len() >= 20 && !plain.contains(char::is_whitespace)).then_some(value);
     }
     if name.starts_with('-') && name.len() > 4 {
         return key::is_secret(name, plain).then_some(value);
@@ -282,9 +301,55 @@ fn after_space(text: &str, start: usize, end: usize) -> Option<Range<usize>> {
     if !name.eq_ignore_ascii_case("password") {
         return None;
     }
-    let line = &text[text[..start].rfind('\n').map_or(0, |at| at + 1)..start];
-    let is_login = line.split_whitespace().rev().nth(1) == Some("login") && !plain.is_empty();
-    in_quotes(text, from).or_else(|| is_login.then_some(value))
+    let begins = text[..start].rfind('\n').map_or(0, |at| at + 1);
+    let before = &text[begins..start];
+    // A `.netrc` has its words in one line, or each pair in one of its own.
+    let above = text[..begins].trim_end().rsplit('\n').next().unwrap_or_default();
+    let is_own_line = before.trim().is_empty() && matches!(above.split_whitespace().collect::<Vec<_>>()[..], ["login" | "account", _]);
+    let is_login = before.split_whitespace().rev().nth(1) == Some("login") || is_own_line;
+    in_quotes(text, from).or_else(|| (is_login && !plain.is_empty()).then_some(value))
+}
+
+/// `the password is koala9`: what has letters and digits is no word that goes on about it.
+fn after_is(text: &str, start: usize, end: usize) -> Option<Range<usize>> {
+    const NAMES: [&str; 3] = ["password", "passwd", "passphrase"];
+    let name = &text[start..end];
+    let rest = [" is ", " was "].into_iter().find_map(|verb| text[end..].strip_prefix(verb))?;
+    let value = value_at(text, text.len() - rest.len())?;
+    let plain = text[value.clone()].trim_end_matches(['.', '!', '?']);
+    let is_secret = NAMES.iter().any(|known| name.eq_ignore_ascii_case(known)) && key::is_mixed(plain) && !key::is_method(plain);
+    is_secret.then(|| value.start..value.start + plain.len())
+}
+
+/// `PWD={…}` among the settings of a connection: braces hold what would end a setting.
+fn odbc_value(text: &str, start: usize, from: usize) -> Option<Range<usize>> {
+    let inner = text[from..].strip_prefix('{').filter(|_| text[..start].ends_with(';'))?;
+    let length = inner.find('}').filter(|length| !inner[..*length].contains('\n'))?;
+    (length > 0).then_some(from + 1..from + 1 + length)
+}
+
+/// `password: |`, as YAML says that the value is in the lines below.
+fn is_block(text: &str, from: usize) -> bool {
+    let line = text[from..].lines().next().unwrap_or_default();
+    ["|", ">", "|-", ">-", "|+", ">+"].contains(&line.trim_end())
+}
+
+/// Those lines, as far as they are indented further.
+fn block(text: &str, start: usize, from: usize) -> Option<Range<usize>> {
+    let line_end = from + text[from..].find('\n')?;
+    let indent = |line: &str| line.len() - line.trim_start_matches(' ').len();
+    let own = indent(&text[text[..start].rfind('\n').map_or(0, |at| at + 1)..]);
+    let mut end = line_end;
+    for line in text[line_end + 1..].split_inclusive('\n') {
+        if !line.trim().is_empty() && indent(line) <= own {
+            break;
+        }
+        end += line.len();
+    }
+    let body = &text[line_end + 1..(end + 1).min(text.len())];
+    let first = line_end + 1 + (body.len() - body.trim_start().len());
+    let last = line_end + 1 + body.trim_end().len();
+    (first < last).then_some(first..last)
 }
 
 /// One word in quotes.
@@ -319,7 +384,13 @@ fn separator(bytes: &[u8], mut at: usize) -> Option<usize> {
         return None;
     }
     at += 1;
-    // `==`, `=>`, `::` and `://` compare, map or qualify; no value follows.
+    // `:=` and `=>` are followed by a value where that is a text; else they bind patterns and code.
+    if matches!(bytes[at - 1..], [b':', b'=', ..] | [b'=', b'>', ..]) {
+        let from = at + 1 + spaces(bytes, at + 1);
+        let escapes = bytes[from..].iter().take_while(|byte| **byte == b'\\').count();
+        return matches!(bytes.get(from + escapes), Some(b'"' | b'\'')).then_some(from);
+    }
+    // `==`, `::` and `://` compare or qualify; no value follows.
     if matches!(bytes.get(at), Some(b'=' | b'>' | b':')) || bytes[at - 1..].starts_with(b"://") {
         return None;
     }

@@ -8,7 +8,7 @@ use crate::canon;
 use crate::chain::{Genesis, Hash, Tip, hash_hex, sha256, timestamp};
 use crate::layout::{Layout, spells};
 use crate::seal::Slots;
-use crate::store::Stored;
+use crate::store::StoredRow;
 
 /// Walks records in order and compares each with what must stand there.
 pub(crate) struct Checker {
@@ -57,7 +57,7 @@ impl Checker {
     }
 
     /// Checks one record and moves on to it, whatever it was, so that one flaw is reported once.
-    pub(crate) fn check(&mut self, stored: &Stored<'_>) {
+    pub(crate) fn check(&mut self, stored: &StoredRow<'_>) {
         self.records += 1;
         let Ok(seq) = u64::try_from(stored.seq) else {
             self.found(None, Flaw::OutOfPlace, format!("a record stands at {}", stored.seq));
@@ -89,7 +89,7 @@ impl Checker {
         }
     }
 
-    fn compare(&mut self, seq: u64, layout: &Layout<'_>, stored: &Stored<'_>) {
+    fn compare(&mut self, seq: u64, layout: &Layout<'_>, stored: &StoredRow<'_>) {
         if layout.seq != seq {
             self.found(Some(seq), Flaw::OutOfPlace, format!("the line says it is record {}", layout.seq));
         }

@@ -4,10 +4,10 @@ use rusqlite::Connection;
 
 use super::{Checker, Flaw};
 use crate::error::JournalError;
-use crate::store::{self, Stored};
+use crate::store::{self, StoredRow};
 
 /// Records of one slice: a few milliseconds.
-const SLICE_RECORDS: i64 = 2_000;
+pub(super) const SLICE_RECORDS: i64 = 2_000;
 
 /// Checks the records from the checker's place on, those before `upto` if there is such an end. A page that cannot be read is told once
 /// and stepped over. `false` when `go_on` said no.
@@ -23,7 +23,7 @@ pub(crate) fn walk(db: &Connection, checker: &mut Checker, upto: Option<u64>, go
         let mut read = 0;
         let failed = loop {
             match rows.next() {
-                Ok(Some(row)) => match Stored::of(row) {
+                Ok(Some(row)) => match StoredRow::of(row) {
                     Ok(stored) => {
                         from = stored.seq.saturating_add(1);
                         read += 1;

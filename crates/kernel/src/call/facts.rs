@@ -12,9 +12,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use tool::{PathKind, Real, RegisteredTool, ResolvedPath};
 use workspace::{Hidden, READ, Sight};
-use world::{Code, Refusal, Stop};
+use world::{Code, Hands, Refusal, Stop};
 
-pub(super) struct Facts {
+/// Calls of a brain's own hands that reach no further than its task's layer: one that a crash interrupted may simply be made again.
+const LAYER_ONLY: [&str; 5] = ["fs.write", "fs.edit", "fs.delete", "fs.move", "fs.patch"];
+
+pub(super) struct GatheredFacts {
     /// What the gate decides on.
     pub gate: GateFacts,
     pub places: Vec<ResolvedPath>,
@@ -61,7 +64,7 @@ impl Root {
 
 /// What the facts are for.
 #[derive(Clone, Copy)]
-pub(super) enum Purpose<'a> {
+pub(super) enum FactsPurpose<'a> {
     Call,
     /// Only to tell a person: nothing will run, so nothing needs a room.
     Explain,
@@ -69,36 +72,43 @@ pub(super) enum Purpose<'a> {
     ExplainOther(&'a Arc<TrustedPolicy>),
 }
 
-impl Purpose<'_> {
+impl FactsPurpose<'_> {
     fn is_call(self) -> bool {
-        matches!(self, Purpose::Call)
+        matches!(self, FactsPurpose::Call)
     }
 }
 
 /// The facts of a call that is to be made, and the call as it is to be made: a grant may demand another input than was asked.
-pub(super) async fn gather(kernel: &Kernel, asked: &Request, tool: &RegisteredTool) -> Result<(Request, Facts), Stop> {
+pub(super) async fn gather(kernel: &Kernel, asked: &Request, tool: &RegisteredTool) -> Result<(Request, GatheredFacts), Stop> {
     let mut request = asked.clone();
-    let mut facts = gather_for(kernel, &request, tool, Purpose::Call).await?;
+    let mut facts = gather_for(kernel, &request, tool, FactsPurpose::Call).await?;
     if let Some((grant, input)) = kernel.gate.demanded_input(&facts.gate.call, &request.input) {
         request.input = input;
         tool.check(&request.input)?;
         // INVARIANT: the answer was bound to what was asked; what runs differs from it only by what the answer itself demanded.
         let bind = facts.gate.call.bind;
-        facts = gather_for(kernel, &request, tool, Purpose::Call).await?;
+        facts = gather_for(kernel, &request, tool, FactsPurpose::Call).await?;
         facts.gate.call.bind = bind;
         facts.gate.demanded = Some(grant);
     }
     Ok((request, facts))
 }
 
-pub(super) async fn gather_for(kernel: &Kernel, request: &Request, tool: &RegisteredTool, purpose: Purpose<'_>) -> Result<Facts, Stop> {
+pub(super) async fn gather_for(
+    kernel: &Kernel,
+    request: &Request,
+    tool: &RegisteredTool,
+    purpose: FactsPurpose<'_>,
+) -> Result<GatheredFacts, Stop> {
     let trusted = kernel.gate.policies.in_force(request.zone)?;
     let manifest = tool.manifest();
     let in_room = manifest.room == tool::Room::Sandbox;
     let project = kernel.gate.project_of(request)?;
-    let room = in_room.then(|| kernel.gate.policies.template_of(&trusted, request, tool)).transpose()?;
+    // Another policy comes with its own `skep.yml`, which may give the tool another room.
+    let by = if let FactsPurpose::ExplainOther(proposed) = purpose { proposed } else { &trusted };
+    let room = in_room.then(|| kernel.gate.policies.template_of(by, request, tool)).transpose()?;
     let root = match (request.task, &room) {
-        (Some(task), Some(room)) if purpose.is_call() => Root::OpenWorkspace(kernel.workspace_for(task, request.who(), &room.name).await?),
+        (Some(task), Some(room)) if purpose.is_call() => Root::OpenWorkspace(kernel.workspace_for(task, request, &room.name).await?),
         (Some(task), _) => Root::OpenWorkspace(kernel.workspace_of(task).await?),
         (None, _) if in_room && purpose.is_call() => {
             return Err(Refusal::new(Code::WrongState, format!("`{}` needs a task to work in", request.tool)).into());
@@ -106,8 +116,8 @@ pub(super) async fn gather_for(kernel: &Kernel, request: &Request, tool: &Regist
         (None, _) => Root::Project(workspace::open_root(&project)?),
     };
     let sight = match purpose {
-        Purpose::ExplainOther(proposed) => Arc::new(kernel.gate.proposed_sight(request.who(), proposed)?),
-        Purpose::Call | Purpose::Explain => kernel.gate.sight(request.who())?,
+        FactsPurpose::ExplainOther(proposed) => Arc::new(kernel.gate.proposed_sight(request.who(), proposed)?),
+        FactsPurpose::Call | FactsPurpose::Explain => kernel.sight_for(request)?,
     };
     let places = open_places(request, tool, &root, &project)?;
     let (host, port, method) = network_target(&request.input);
@@ -127,7 +137,8 @@ pub(super) async fn gather_for(kernel: &Kernel, request: &Request, tool: &Regist
     let is_closed = room.as_ref().is_none_or(|room| room.network == sandbox::Network::None);
     let is_confined = is_closed && matches!(root, Root::OpenWorkspace(_));
     let described = kernel.gate.describe(request, trusted, details, &places, is_confined)?;
-    let mut facts = Facts { gate: described, places, room, project, sight, root };
+    let mut facts = GatheredFacts { gate: described, places, room, project, sight, root };
+    facts.gate.call.is_repeatable = request.hands == Hands::Caller && LAYER_ONLY.contains(&request.tool.as_str());
     facts.gate.call.masked = masked(kernel, &facts).await?;
     facts.gate.call.ask_extensions(&kernel.gate).await;
     Ok(facts)
@@ -139,7 +150,7 @@ fn open_places(request: &Request, tool: &RegisteredTool, root: &Root, project: &
 
 /// Why no call may touch these places: they are masked in the task's rooms, so a program there could not either. Whether a path may be read
 /// is for the gate to say, which may ask a person; a list or a search leaves out what may not.
-async fn masked(kernel: &Kernel, facts: &Facts) -> Result<Option<Refusal>, Stop> {
+async fn masked(kernel: &Kernel, facts: &GatheredFacts) -> Result<Option<Refusal>, Stop> {
     let by_policy = facts.gate.call.seen().tool != READ;
     for place in &facts.places {
         let Real::Inside(path) = &place.real else { continue };
@@ -150,7 +161,7 @@ async fn masked(kernel: &Kernel, facts: &Facts) -> Result<Option<Refusal>, Stop>
     Ok(None)
 }
 
-async fn hidden(kernel: &Kernel, facts: &Facts, place: &ResolvedPath, path: &str, by_policy: bool) -> Result<Option<Hidden>, Stop> {
+async fn hidden(kernel: &Kernel, facts: &GatheredFacts, place: &ResolvedPath, path: &str, by_policy: bool) -> Result<Option<Hidden>, Stop> {
     let sight = &facts.sight;
     let named = match (by_policy, place.kind) {
         (false, _) => sight.hides_name(path),
@@ -180,7 +191,7 @@ fn owned(real: &Real) -> OwnedPath {
     }
 }
 
-impl Facts {
+impl GatheredFacts {
     /// Is a path masked for this call, by its own name or as another name of a hidden file?
     pub fn hides(&self, path: &str) -> bool {
         let is_masked = self.sight.masks(path).is_some();

@@ -10,13 +10,13 @@ use world::Refusal;
 /// What a call is to run.
 pub(super) enum Found<'a> {
     /// A tool, and the call's turn to use it.
-    Tool(Turn<'a>),
+    Tool(ReadyTool<'a>),
     /// A tool whose work a built-in one does.
     Adapter(&'a RegisteredTool),
 }
 
 /// A tool that one call may use as soon as the gate admits it. Calls that touch the same paths wait until this is dropped.
-pub(super) struct Turn<'a> {
+pub(super) struct ReadyTool<'a> {
     pub tool: &'a RegisteredTool,
     pub breaker: BreakerGuard<'a>,
     /// Calls of a task run side by side unless they touch the same paths; then in the order they came, each seeing the one before.
@@ -37,5 +37,5 @@ pub(super) async fn find<'a>(kernel: &'a Kernel, request: &Request) -> Result<Fo
         None => None,
     };
     let breaker = kernel.tools.enter(&request.tool)?;
-    Ok(Found::Tool(Turn { tool, breaker, lock }))
+    Ok(Found::Tool(ReadyTool { tool, breaker, lock }))
 }

@@ -9,13 +9,14 @@ use super::run::Ran;
 use super::settle;
 use crate::Kernel;
 use crate::work::WorkKey;
+use agent::{BRAIN_RUN, RoomTools, TalkHook};
 use gate::{Details, GateDecision, Permit, Request, used_room};
 use models::RoomModels;
 use parking_lot::Mutex;
 use sandbox::egress::{
-    self, Behind, ConnectionMeter, Destination, EgressPermit, EgressPolicy, EgressVerdict, End, No, Swap, Tally, Timeouts,
+    self, Behind, ConnectionMeter, Destination, EgressDenial, EgressPermit, EgressPolicy, EgressVerdict, End, Swap, Tally, Timeouts,
 };
-use sandbox::{Door, MODELS_PORT, Template};
+use sandbox::{Door, HOOK_PORT, MODELS_PORT, PROXY_PORT, TOOLS_PORT, Template};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -30,13 +31,14 @@ use world::event::{NetClosed, RecordsDropped};
 use world::{BanId, CallId, Code, Refusal, limits};
 use world::{Fault, Stop};
 
-/// Where rooms find the proxy: above the ports that programs get by chance, and used by nobody.
-pub(crate) const PROXY_PORT: u16 = 61_128;
-
 /// A job's way out, from before it starts until what it let out is on record.
 pub(super) struct RoomNetwork {
     gate: Arc<EgressGate>,
     models: Option<RoomModels>,
+    /// The kernel's own tools, for a vendor's client.
+    tools: Option<Arc<RoomTools>>,
+    /// Who answers the hooks of a client that a person talks with.
+    hook: Option<Arc<TalkHook>>,
     running: Mutex<Vec<JoinHandle<()>>>,
     over: watch::Sender<bool>,
 }
@@ -44,7 +46,16 @@ pub(super) struct RoomNetwork {
 impl RoomNetwork {
     /// `call` is the one that runs the job.
     pub fn open(kernel: Arc<Kernel>, request: &Request, call: CallId, template: Template) -> Result<RoomNetwork, Fault> {
-        let models = template.models.then(|| RoomModels::open(&kernel.models, request, call, used_room(&template))).transpose()?;
+        let client = kernel.brains.vendor_client(request);
+        let kept = request.live.as_ref().and_then(|follower| follower.kept());
+        let key = kept.and_then(|job| job.key());
+        let models =
+            template.models.then(|| RoomModels::open(&kernel.models, request, call, used_room(&template), client, key)).transpose()?;
+        if let (Some(job), Some(models)) = (kept, &models) {
+            job.keep_key(models.key());
+        }
+        let tools = (request.tool == BRAIN_RUN).then(|| Arc::new(RoomTools::new(kernel.clone(), request, call)));
+        let hook = kernel.talks.hook_of(request);
         let gate = EgressGate {
             kernel,
             request: request.clone(),
@@ -54,7 +65,7 @@ impl RoomNetwork {
             records: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
         };
-        Ok(RoomNetwork { gate: Arc::new(gate), models, running: Mutex::new(Vec::new()), over: watch::channel(false).0 })
+        Ok(RoomNetwork { gate: Arc::new(gate), models, tools, hook, running: Mutex::new(Vec::new()), over: watch::channel(false).0 })
     }
 
     /// The doors to the world; none in a room that reaches nothing but models.
@@ -62,7 +73,8 @@ impl RoomNetwork {
         if self.gate.template.network != sandbox::Network::Restricted {
             return Vec::new();
         }
-        let services = self.gate.kernel.rooms.host_services.services.iter().filter(|service| service.door);
+        let given = self.gate.kernel.rooms.given();
+        let services = given.host_services.services.iter().filter(|service| service.door);
         [(PROXY_PORT, Behind::Proxy)].into_iter().chain(services.map(|service| (service.port, Behind::Place(service.ask())))).collect()
     }
 
@@ -104,7 +116,9 @@ async fn close(gate: Arc<EgressGate>, running: Vec<JoinHandle<()>>) -> Result<()
 impl JobNetwork for RoomNetwork {
     fn doors(&self) -> Vec<Door> {
         let models = self.models.iter().map(|_| MODELS_PORT);
-        self.outward().into_iter().map(|(port, _)| port).chain(models).map(|port| Door { port }).collect()
+        let (tools, hook) = (self.tools.iter().map(|_| TOOLS_PORT), self.hook.iter().map(|_| HOOK_PORT));
+        let own = models.chain(tools).chain(hook);
+        self.outward().into_iter().map(|(port, _)| port).chain(own).map(|port| Door { port }).collect()
     }
 
     fn environment(&self) -> Vec<(String, String)> {
@@ -122,7 +136,8 @@ impl JobNetwork for RoomNetwork {
         // It tries again after 10 and 60 seconds, which is long for a no.
         env.extend(named(&["npm_config_fetch_retry_mintimeout"], "1000"));
         env.extend(named(&["npm_config_fetch_retry_maxtimeout"], "5000"));
-        let host_services = &self.gate.kernel.rooms.host_services;
+        let given = self.gate.kernel.rooms.given();
+        let host_services = &given.host_services;
         for service in &host_services.services {
             let name = format!("SKEP_SERVICE_{}", service.name.to_ascii_uppercase().replace('-', "_"));
             let at = if service.door { format!("127.0.0.1:{}", service.port) } else { format!("{}:{}", service.host, service.port) };
@@ -135,7 +150,7 @@ impl JobNetwork for RoomNetwork {
         env
     }
 
-    fn attend(&self, doors: Vec<TcpListener>) {
+    fn serve_doors(&self, doors: Vec<TcpListener>) {
         let mut running = self.running.lock();
         let mut doors = doors.into_iter();
         let over = || {
@@ -146,8 +161,21 @@ impl JobNetwork for RoomNetwork {
             let gate: Arc<dyn EgressPolicy> = Arc::<EgressGate>::clone(&self.gate);
             running.push(tokio::spawn(egress::serve(door, behind, gate, Timeouts::default(), over())));
         }
-        for (models, door) in self.models.iter().zip(doors) {
-            running.push(tokio::spawn(models.attend(door, over())));
+        // In this order, so that a door which is not there takes nothing from the next.
+        if let Some((models, door)) = self.models.as_ref().and_then(|models| Some((models, doors.next()?))) {
+            running.push(tokio::spawn(models.serve(door, over())));
+        }
+        if let Some((tools, door)) = self.tools.as_ref().and_then(|tools| Some((tools, doors.next()?))) {
+            running.push(tokio::spawn(tools.serve(door, over())));
+        }
+        if let Some((hook, door)) = self.hook.as_ref().and_then(|hook| Some((hook, doors.next()?))) {
+            let (hook, kernel, over) = (hook.clone(), self.gate.kernel.clone(), over());
+            running.push(tokio::spawn(async move {
+                tokio::select! {
+                    () = hook.serve(kernel, door) => {}
+                    () = over => {}
+                }
+            }));
         }
     }
 }
@@ -196,13 +224,13 @@ struct Totals {
 impl EgressPolicy for EgressGate {
     fn judge<'a>(&'a self, ask: &'a Destination) -> Pin<Box<dyn Future<Output = EgressVerdict> + Send + 'a>> {
         Box::pin(async move {
-            let no = |refusal: Refusal| No { hint: refusal.advice(), reason: refusal.reason };
+            let no = |refusal: Refusal| EgressDenial { hint: refusal.advice(), reason: refusal.reason };
             match self.rule(ask).await {
                 Ok(meter) => EgressVerdict::Allow(self.leave(ask, meter)),
                 Err(Stop::Refused(refusal)) if refusal.code == Code::Pending => EgressVerdict::Pending(no(refusal)),
                 Err(Stop::Refused(refusal)) => EgressVerdict::Deny(no(refusal)),
                 Err(Stop::Failed(fault)) => {
-                    EgressVerdict::Deny(No { reason: format!("it could not be decided: {fault}"), hint: fault.advice() })
+                    EgressVerdict::Deny(EgressDenial { reason: format!("it could not be decided: {fault}"), hint: fault.advice() })
                 }
             }
         })
@@ -261,8 +289,8 @@ impl EgressGate {
                 Ok(meter)
             }
             Err(Stop::Refused(refusal)) => {
-                // A question may be answered while the job runs; a no is one.
-                if refusal.code != Code::Pending {
+                // A question may be answered while the job runs, and a limit may pass; a no is one.
+                if refusal.code != Code::Pending && refusal.retry_after().is_none() {
                     known.insert(ask.clone(), KnownDestination { basis, answer: EgressAnswer::No(refusal.clone()) });
                 }
                 Err(refusal.into())
@@ -284,15 +312,18 @@ impl EgressGate {
             settle::refuse(&self.kernel, request, refusal.clone(), Instant::now()).await?;
             Err(refusal.into())
         };
-        let service = self.kernel.rooms.host_services.service(ask).is_some();
+        let service = self.kernel.rooms.given().host_services.service(ask).is_some();
         if let Some(hosts) = self.template.hosts.as_ref().filter(|hosts| !service && !hosts.contains(&ask.host)) {
             let reason = format!("`{}` is not one of the {} hosts of the template `{}`", ask.host, hosts.len(), self.template.name);
             return refuse(Refusal::new(Code::Denied, reason).hint("use a template that leaves it to the policy")).await;
         }
+        if let Err(refusal) = self.check_permissions(ask) {
+            return refuse(refusal).await;
+        }
         // A name that leads nowhere public is refused when it is dialled, whatever a person says: nobody is asked about it.
         let is_name = ask.host.parse::<std::net::IpAddr>().is_err();
         if let Some(why) = egress::closed_name(&ask.host).filter(|_| is_name && !service) {
-            let hint = "only public hosts can be reached; the operator can lend a service of this machine to rooms";
+            let hint = "only public hosts can be reached; the operator can lend a service of this machine to sandboxes";
             return refuse(Refusal::new(Code::Denied, format!("`{}` cannot be reached: {why}", ask.host)).hint(hint)).await;
         }
         for _ in 0..2 {
@@ -309,6 +340,15 @@ impl EgressGate {
         refuse(gate::stale()).await
     }
 
+    /// What the permissions of the job's tool say, and of the tool whose work it does.
+    fn check_permissions(&self, ask: &Destination) -> Result<(), Refusal> {
+        // What asks in clear text names its method; a tunnel does not.
+        let is_tunnel = ask.method.is_none();
+        let own = self.kernel.tools.registry.find(&self.request.tool)?;
+        own.manifest().may_reach(&ask.host, is_tunnel)?;
+        self.request.done_for.as_ref().map_or(Ok(()), |other| other.may_reach(&ask.host, is_tunnel))
+    }
+
     /// What rules see of what the job asks for.
     fn details(&self, ask: &Destination, request: &Request) -> Details {
         Details {
@@ -322,7 +362,8 @@ impl EgressGate {
     }
 
     fn leave(&self, ask: &Destination, meter: ConnectionRecord) -> EgressPermit {
-        let host_services = &self.kernel.rooms.host_services;
+        let given = self.kernel.rooms.given();
+        let host_services = &given.host_services;
         let (to, tls) = host_services.way(ask);
         let own = host_services
             .secrets

@@ -2,15 +2,15 @@
 //!
 //! **Invariant.** When this is over nothing of the call runs any more: no process, no connection; and the end of its job is on record.
 
-use super::facts::Facts;
+use super::facts::GatheredFacts;
 use super::network::RoomNetwork;
 use super::subcall::Subcalls;
 use crate::Kernel;
-use crate::job::JobProcess;
+use crate::job::{JobProcess, may_ask};
 use crate::work::{Hold, WorkKey};
 use gate::{CallFacts, CallerRights, Permit, Request};
 use policy::Verdict;
-use sandbox::Template;
+use std::path::Path;
 use std::time::{Duration, Instant};
 use tool::{BreakerGuard, Context, Output, RegisteredTool, ResolvedPath, ToolStop};
 use world::{Code, Fault, FaultKind, Pid, Refusal, Stop, limits};
@@ -35,7 +35,7 @@ pub(super) async fn run(
     tool: &RegisteredTool,
     breaker: BreakerGuard<'_>,
     request: &Request,
-    facts: Facts,
+    facts: GatheredFacts,
 ) -> Ran {
     let start = Instant::now();
     let output = carry_out(kernel, permit, tool, breaker, request, facts).await;
@@ -48,10 +48,10 @@ async fn carry_out(
     tool: &RegisteredTool,
     breaker: BreakerGuard<'_>,
     request: &Request,
-    mut facts: Facts,
+    mut facts: GatheredFacts,
 ) -> Result<Output, Stop> {
     let places = std::mem::take(&mut facts.places);
-    let job = kernel.begin_job(request).await?;
+    let job = kernel.begin_job(request, facts.room.as_ref()).await?;
     let pid = job.as_ref().map(JobProcess::pid);
     let hold = kernel.tasks.works.begin(WorkKey { task: request.task, call: Some(permit.call), job: pid });
     let network = match open_network(kernel, permit, request, &facts, pid) {
@@ -62,7 +62,7 @@ async fn carry_out(
         }
     };
     let work = async {
-        let result = use_tool(kernel, permit, tool, request, &facts, places, network.as_ref()).await;
+        let result = use_tool(kernel, permit, tool, request, &facts, places, JobWays { network: network.as_ref(), tail: &hold.tail }).await;
         breaker.settle(&result, kernel.instance.tuning.clock.instant());
         result.map_err(|stop| stopped(request, stop))
     };
@@ -77,20 +77,36 @@ async fn carry_out(
     output.and_then(|output| closed.map(|()| output).map_err(Stop::Failed))
 }
 
+/// What leads out of a call's job: its network, and the end of its output.
+struct JobWays<'a> {
+    network: Option<&'a RoomNetwork>,
+    tail: &'a std::sync::Arc<sandbox::OutputTail>,
+}
+
 /// Gives the tool its context and waits for what it does.
 async fn use_tool(
     kernel: &Kernel,
     permit: &Permit,
     tool: &RegisteredTool,
     request: &Request,
-    facts: &Facts,
+    facts: &GatheredFacts,
     places: Vec<ResolvedPath>,
-    network: Option<&RoomNetwork>,
+    ways: JobWays<'_>,
 ) -> Result<Output, ToolStop> {
     // A walk shows nothing that a call on the path itself would not.
     let walk = Walk::of(kernel, &facts.gate.call);
     let visible = |path: &str| !facts.hides(path) && walk.shows(path, permit.grant.is_some());
-    let secrets: Vec<tool::SentinelSecret> = kernel.rooms.host_services.secrets.iter().map(|(_, secret)| secret.clone()).collect();
+    let given = kernel.rooms.given();
+    let secrets: Vec<tool::SentinelSecret> = given.host_services.secrets.iter().map(|(_, secret)| secret.clone()).collect();
+    let runs_program = tool.command(&request.input).is_some() || request.tool == TEST_RUN;
+    let environment = match facts.room.as_ref().filter(|_| runs_program) {
+        Some(template) => {
+            let cwd = request.input.get("cwd").and_then(serde_json::Value::as_str).unwrap_or_default();
+            kernel.rooms.environment(&facts.project, facts.root.room(), Path::new(cwd), template).await
+        }
+        None => Vec::new(),
+    };
+    let variables = if runs_program { kernel.task_variables(request).await } else { Vec::new() };
     let context = Context {
         root: facts.root.fd(),
         project: &facts.project,
@@ -101,16 +117,22 @@ async fn use_tool(
         mode: request.run_mode,
         addresses: &kernel.tools.reach,
         subcalls: &Subcalls { kernel, request, call: permit.call },
-        environment: &kernel.rooms.environment,
+        environment: &environment,
         job: tool::JobSetup {
             template: facts.room.as_ref(),
             follower: request.live.as_deref(),
-            network: network.map(|network| network as &dyn tool::JobNetwork),
+            tail: Some(ways.tail),
+            network: ways.network.map(|network| network as &dyn tool::JobNetwork),
+            variables: &variables,
         },
         secrets: &secrets,
     };
-    tool.run(&request.input, places, &context).await
+    let result = tool.run(&request.input, places, &context).await;
+    host::explain_missing_program(&kernel.rooms, result).await
 }
+
+/// Its command is the project's, not its input's.
+const TEST_RUN: &str = "test.run";
 
 fn stopped(request: &Request, stop: ToolStop) -> Stop {
     match stop {
@@ -127,11 +149,10 @@ fn open_network(
     kernel: &Kernel,
     permit: &Permit,
     request: &Request,
-    facts: &Facts,
+    facts: &GatheredFacts,
     job: Option<Pid>,
 ) -> Result<Option<RoomNetwork>, Fault> {
-    let has_network = |template: &&Template| template.network == sandbox::Network::Restricted || template.models;
-    let (Some(template), Some(kernel)) = (facts.room.as_ref().filter(has_network), kernel.me.upgrade()) else { return Ok(None) };
+    let (Some(template), Some(kernel)) = (facts.room.as_ref().filter(|room| may_ask(room)), kernel.me.upgrade()) else { return Ok(None) };
     // What the job asks for is asked by the process that stands for it.
     let asker = Request { pid: job.unwrap_or(request.pid), ..request.clone() };
     RoomNetwork::open(kernel, &asker, permit.call, template.clone()).map(Some)

@@ -1,9 +1,8 @@
 //! Settle: the end of a call. Redacts, caps, keeps what is large as a blob, records.
 
 use super::run::Ran;
-use super::{CallEnd, CallOutcome};
 use crate::Kernel;
-use gate::{Permit, Request, shorten};
+use gate::{CallEnd, CallOutcome, Permit, Request, shorten};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use tool::RegisteredTool;

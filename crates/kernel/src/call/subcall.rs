@@ -73,6 +73,9 @@ impl SubcallGate for Subcalls<'_> {
     fn allow_redirect<'a>(&'a self, redirect: Redirect<'a>) -> GateAnswer<'a> {
         Box::pin(async move {
             let Redirect { from, to, .. } = redirect;
+            if let Some(manifest) = &self.request.done_for {
+                manifest.may_ask(to.url())?;
+            }
             // What was decided for a server holds there.
             if (&from.host, from.port, &from.method) == (&to.host, to.port, &to.method) {
                 return Ok(());

@@ -20,7 +20,7 @@ pub(super) struct Past {
 }
 
 /// What the brain of a task gave to be kept, oldest first.
-pub(super) fn recall(kernel: &Kernel, task: &Task) -> Result<Vec<Vec<u8>>, Fault> {
+pub(crate) fn recall(kernel: &Kernel, task: &Task) -> Result<Vec<Vec<u8>>, Fault> {
     task.memory.iter().map(|blob| kernel.ledger.blob(blob)).collect()
 }
 

@@ -8,7 +8,7 @@ use crate::Kernel;
 use crate::throwaway_room::RoomContent;
 use gate::Config;
 use sandbox::{Act, Exit, JobSpec};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use workspace::auto::{self, Project, UnreadRules};
 use workspace::{State, aside, count, room_fault};
@@ -24,7 +24,10 @@ pub(super) async fn doubts(kernel: &Kernel, task: &Task, frozen: &Frozen, config
     let project = match trusted.command {
         Some(command) if !trusted.safe.is_empty() => {
             let tree = tree_of(kernel, task)?;
-            let shown: Vec<PathBuf> = kernel.rooms.host_binds.binds(&tree.project)?.into_iter().map(|bind| bind.source).collect();
+            let given = kernel.rooms.given();
+            let shown: Vec<PathBuf> = given.host_binds.binds(&tree.project)?.into_iter().map(|bind| bind.source).collect();
+            let toolchains = given.toolchains.get().await.prefixes();
+            let shown: Vec<PathBuf> = shown.into_iter().chain(toolchains).collect();
             let throwaway = kernel.throwaway_room(task.zone, &tree.project, RoomContent::Repository).await?;
             let project = Project::look(throwaway.room()?, &tree, frozen, command, &shown).await?;
             throwaway.close().await?;
@@ -54,10 +57,12 @@ pub(super) async fn test(kernel: &Kernel, task: &Task, merge: MergeId, frozen: &
         };
         let outcome = throwaway.room()?.run(JobSpec { act, ..JobSpec::exec(["true"]) }, stdin).await.map_err(room_fault)?;
         if !outcome.exit.success() {
-            return Ok(Some(format!("{} could not be put into the test room", change.path)));
+            return Ok(Some(format!("{} could not be put into the test sandbox", change.path)));
         }
     }
     let mut job = JobSpec::exec(command.iter().cloned());
+    let variables = kernel.rooms.environment(&project, Some(throwaway.room()?), Path::new(""), template).await;
+    job.env = tool::scrub(&variables).into_iter().map(|(name, value)| (name.into(), value.into())).collect();
     job.output_max = OUTPUT_BYTES_MAX;
     job.limits.wall = Some(Duration::from_millis(limits::JOB_MS_DEFAULT));
     template.bound(&mut job);

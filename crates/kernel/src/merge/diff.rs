@@ -2,17 +2,21 @@
 
 use super::Frozen;
 use crate::Kernel;
+use crate::file_thread::on_own_thread;
 use std::os::fd::AsFd;
 use workspace::diff::{FILE_BYTES_MAX, FileGone, compared};
 use workspace::{FileState, FileVersion, MergeDiff, Tree, aside};
-use world::{Code, Refusal, Stop, TaskId, TaskState};
+use world::{Code, Event, Fault, Merge, MergeState, Refusal, Stop, TaskId, TaskState};
 
 impl Kernel {
     /// The changes of a task: the frozen ones where a merge is proposed, else what its room holds now.
     pub async fn diff(&self, id: TaskId) -> Result<MergeDiff, Stop> {
         let _keeps = self.blobs.hold().await;
         match self.frozen(id).await? {
-            Some(frozen) => Ok(aside(|| MergeDiff::of(&frozen, &|blob| self.ledger.blob_if_kept(blob)))?),
+            Some(frozen) => {
+                let is_dropped = self.is_dropped(id)?;
+                Ok(aside(|| MergeDiff::of(&frozen, &|blob| self.content(is_dropped, blob)))?)
+            }
             None => Ok(MergeDiff { digest: String::new(), files: Vec::new() }),
         }
     }
@@ -21,7 +25,8 @@ impl Kernel {
     pub async fn changed_file(&self, id: TaskId, path: &str, version: FileVersion) -> Result<Vec<u8>, Stop> {
         let _keeps = self.blobs.hold().await;
         let frozen = self.frozen(id).await?;
-        let found = frozen.map(|frozen| frozen.file(path, version, &|blob| self.ledger.blob_if_kept(blob)));
+        let is_dropped = self.is_dropped(id)?;
+        let found = frozen.map(|frozen| frozen.file(path, version, &|blob| self.content(is_dropped, blob)));
         match found.transpose() {
             Ok(Some(Some(bytes))) => Ok(bytes),
             Ok(None | Some(None)) => Err(Refusal::new(Code::NotFound, format!("{id} changes no `{path}`"))
@@ -36,7 +41,8 @@ impl Kernel {
     pub async fn git_patch(&self, id: TaskId) -> Result<(Vec<u8>, String), Stop> {
         let _keeps = self.blobs.hold().await;
         let frozen = self.frozen(id).await?;
-        let patch = aside(|| frozen.map_or(Ok(Vec::new()), |frozen| frozen.git_patch(&|blob| self.ledger.blob_if_kept(blob))));
+        let is_dropped = self.is_dropped(id)?;
+        let patch = aside(|| frozen.map_or(Ok(Vec::new()), |frozen| frozen.git_patch(&|blob| self.content(is_dropped, blob))));
         let patch = patch.map_err(|gone| match gone {
             FileGone::NotKept => Stop::from(Refusal::new(Code::NotFound, format!("what {id} changed is kept no longer"))),
             FileGone::Fault(fault) => fault.into(),
@@ -45,13 +51,38 @@ impl Kernel {
         Ok((patch, digest))
     }
 
+    /// What a task changed that can still be merged, frozen now: what is kept of one that nobody works on.
+    pub(crate) async fn frozen_now(&self, id: TaskId) -> Result<Option<Frozen>, Stop> {
+        let task = self.settled_work(id).await?;
+        let Some(kept) = self.kept_changes(&task)?.filter(|_| task.state.at_rest()) else { return Ok(None) };
+        on_own_thread(self, |kernel| async move { super::freeze_kept(&kernel, &task, kept).await }).await.map(Some)
+    }
+
     async fn frozen(&self, id: TaskId) -> Result<Option<Frozen>, Stop> {
+        if let Some(frozen) = self.frozen_now(id).await? {
+            return Ok(Some(frozen));
+        }
         let task = self.ledger.task(id)?;
         Ok(match self.ledger.merge_of(&task) {
             Some(merge) => Some(Frozen::parse(&self.ledger.blob(&merge.frozen)?)?),
-            None if task.state.ended() || task.state == TaskState::Queued => None,
+            None if task.state.at_rest() || task.state == TaskState::Queued => None,
             None => Some(super::frozen(self, &task, "").await?),
         })
+    }
+
+    /// Is what a task proposed neither in the project nor kept any more? Its contents are shown no more, also while they wait to be
+    /// collected; what it was about is still told.
+    fn is_dropped(&self, id: TaskId) -> Result<bool, Stop> {
+        let task = self.ledger.task(id)?;
+        let is_out = |merge: Merge| matches!(merge.state, MergeState::Proposed | MergeState::Rejected | MergeState::Undone);
+        let may_be = task.state.at_rest() && task.kept.is_none() && self.ledger.merge_of(&task).is_some_and(is_out);
+        let last = || self.ledger.events(id, &["work.kept", "work.dropped"]);
+        Ok(may_be && matches!(last()?.last(), Some(Event::WorkDropped(_))))
+    }
+
+    /// A blob of a task's changes, unless they were dropped.
+    fn content(&self, is_dropped: bool, blob: &str) -> Result<Option<Vec<u8>>, Fault> {
+        if is_dropped { Ok(None) } else { self.ledger.blob_if_kept(blob) }
     }
 
     /// What a yes to a write or an edit would change; `None` where that cannot be told. `input` is the exact one.

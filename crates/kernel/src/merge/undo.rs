@@ -1,16 +1,19 @@
 //! Taking a merge back by the snapshot before it.
 //!
-//! **Invariant.** It happens once; a path that somebody edited since stays as it is and is named. A boot finishes what a crash interrupted.
+//! **Invariant.** It happens once, and while nobody goes on with the task: what is taken back is kept as its work again, beside what later
+//! turns made of it. A path that somebody edited since stays as it is and is named. A boot finishes what a crash interrupted.
 
+use crate::counted_work::CountedKind;
+use crate::keep::KeptList;
 use crate::{Kernel, MERGE};
 use gate::{CallFacts, CallerRights, Details, Who, path_details, used_room};
 use policy::{OwnedPath, Verdict};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use workspace::{Frozen, MergePlan, MergeStep, PathCall, State, aside};
+use workspace::{Frozen, KeptChanges, MergePlan, MergeStep, PathCall, State, aside};
 use world::event::{CallRefused, MergeUndoBegun, MergeUndone};
-use world::{BootTime, Code, Merge, MergeId, MergePath, MergeState, Pid, Refusal, Task, TaskId, World};
+use world::{BootTime, Code, Merge, MergeId, MergePath, MergeState, Pid, Refusal, Remedy, Task, TaskId, TaskState, World};
 use world::{Fault, FaultKind, Stop};
 
 /// One merge, as lists show it.
@@ -31,7 +34,9 @@ impl Kernel {
     pub fn merges(&self) -> Result<Vec<MergeLine>, Stop> {
         let found: Vec<Merge> = self.ledger.look(|world| world.merges.values().cloned().collect());
         let line = |merge: Merge| {
-            let frozen = Frozen::parse(&self.ledger.blob(&merge.frozen)?)?;
+            let mut frozen = Frozen::parse(&self.ledger.blob(&merge.frozen)?)?;
+            frozen.choose(&merge.only);
+            frozen.resolve(&merge.sides);
             let (left, going): (Vec<_>, Vec<_>) = frozen.paths().into_iter().partition(|path| path.refused.is_some());
             Ok(MergeLine {
                 merge: merge.id,
@@ -49,37 +54,73 @@ impl Kernel {
     /// Takes a task's merge back and tells what became of each path. It is the operator's own call; what denies it is passed over only by
     /// who types the phrase, and that is recorded.
     pub async fn undo(&self, id: TaskId, by: &str, typed: Option<&str>) -> Result<UndoOutcome, Stop> {
-        let task = self.ledger.task(id)?;
-        let refuse = |why: String| Refusal::new(Code::WrongState, why).remedy(world::Remedy::List { what: world::Listing::Merges });
-        let merge = self.ledger.merge_of(&task);
-        let merge = merge.ok_or_else(|| refuse(format!("{id} has merged nothing")))?;
-        let snapshot = merge.snapshot.ok_or_else(|| refuse(format!("{id} has merged nothing")))?;
+        // What else it changed is kept by then, and until the end of this nobody goes on with it, keeps or drops anything of it.
+        let task = self.settled_work(id).await?;
+        let closing = self.workspaces.closing(id);
+        let _alone = closing.lock().await;
+        // A task that went on may have merged more than once: the newest that is in goes first.
+        let merge = self.ledger.applied_merge_of(id).or_else(|| self.ledger.merge_of(&task));
+        let merge = merge.ok_or_else(|| not_merged(format!("{id} has merged nothing")))?;
+        if let Some(branch) = merge.commit.as_ref().and_then(|wish| wish.branch.as_ref()).filter(|_| merge.state == MergeState::Applied) {
+            return Err(not_merged(format!("{id} went to the branch `{branch}` and not into the work tree")).into());
+        }
+        let snapshot = merge.snapshot.ok_or_else(|| not_merged(format!("{id} has merged nothing")))?;
         let plan = MergePlan::parse(&self.ledger.blob(&snapshot)?)?;
-        let calls = self.ways_back(&task, &plan).await?;
-        let (phrase, now) = (format!("undo {id} anyway"), self.gate.moment());
+        let phrase = format!("undo {id} anyway");
+        for _ in 0..2 {
+            let calls = self.ways_back(&task, &plan).await?;
+            if let Some(begun) = self.begin_undo(&task, merge.id, &plan, &calls, by, typed == Some(phrase.as_str())).await? {
+                return match begun {
+                    UndoStart::Denied(reasons) => Ok(UndoOutcome::Denied { reasons, phrase }),
+                    UndoStart::Begun => {
+                        let commit = merge.prepared.filter(|commit| commit.is_made).map(|made| made.commit);
+                        Ok(UndoOutcome::Paths { paths: undo_rest(self, &task, merge.id, &plan).await?, commit })
+                    }
+                };
+            }
+        }
+        Err(gate::stale().into())
+    }
+
+    /// Decides in one commit, by the policy that is in force there; `None` where that is another than the calls were described by.
+    async fn begin_undo(
+        &self,
+        task: &Task,
+        merge: MergeId,
+        plan: &MergePlan,
+        calls: &[CallFacts],
+        by: &str,
+        is_typed: bool,
+    ) -> Result<Option<UndoStart>, Stop> {
+        let (id, now) = (task.id, self.gate.moment());
         let pending = self.ledger.commit(|world, now_ms| {
-            let state = match world.merges.get(&merge.id).map(|merge| merge.state) {
+            let state = match world.merges.get(&merge).map(|merge| merge.state) {
                 Some(MergeState::Applied) => Ok(()),
                 Some(MergeState::Undone) => Err(format!("{id} was taken back already")),
                 Some(MergeState::Undoing) => Err(format!("{id} is being taken back")),
                 _ => Err(format!("{id} has merged nothing")),
             };
             if let Err(why) = state {
-                return (Vec::new(), Err(refuse(why)));
+                return (Vec::new(), Err(not_merged(why)));
             }
-            let denials = denials(world, &calls, &now, now_ms);
-            let reasons: Vec<String> = denials.iter().map(|(refusal, _)| refusal.reason.clone()).collect();
-            if !denials.is_empty() && typed != Some(phrase.as_str()) {
-                return (vec![refused(world, &task, merge.id, &plan, denials).into()], Ok(Some(reasons)));
+            // What is taken back becomes the task's work again, and whoever works on it knows nothing of that.
+            if let Some(refusal) = world.tasks.get(&id).and_then(at_work) {
+                return (Vec::new(), Err(refusal));
+            }
+            let version = world.policy_version(task.zone);
+            if calls.iter().any(|call| Some(call.trusted.version) != version) {
+                return (Vec::new(), Ok(None));
+            }
+            let denials = denials(world, calls, &now, now_ms);
+            if !denials.is_empty() && !is_typed {
+                let reasons = denials.iter().map(|(refusal, _)| refusal.reason.clone()).collect();
+                return (vec![refused(world, task, merge, plan, denials).into()], Ok(Some(UndoStart::Denied(reasons))));
             }
             let overrode = denials.into_iter().map(|(refusal, rules)| told(&refusal, &rules)).collect();
-            let begun = MergeUndoBegun { pid: task.pid, task: Some(id), merge: merge.id, by: by.to_owned(), overrode };
-            (vec![begun.into()], Ok(None))
+            let begun = MergeUndoBegun { pid: task.pid, task: Some(id), merge, by: by.to_owned(), overrode };
+            (vec![begun.into()], Ok(Some(UndoStart::Begun)))
         })?;
-        match pending.durable().await?? {
-            Some(reasons) => Ok(UndoOutcome::Denied { reasons, phrase }),
-            None => Ok(UndoOutcome::Paths(undo_rest(self, &task, merge.id, &plan).await?)),
-        }
+        Ok(pending.durable().await??)
     }
 
     /// The way back as calls of the operator: the whole, and every path. Questions are answered by the command itself.
@@ -100,15 +141,47 @@ impl Kernel {
     }
 }
 
+/// The first step of a way back.
+enum UndoStart {
+    Begun,
+    /// Why not, without the phrase.
+    Denied(Vec<String>),
+}
+
+/// Why a task's merge cannot be taken back yet: somebody goes on with it, or what came of that waits for an answer.
+fn at_work(task: &Task) -> Option<Refusal> {
+    let (id, state) = (task.id, task.state);
+    if state.at_rest() {
+        return None;
+    }
+    let why = |what: &str| Refusal::new(Code::WrongState, format!("{id} {what}, so its merge is not taken back"));
+    Some(match state {
+        TaskState::Parked { review } if task.merge.is_some() => why(&format!("has further changes that wait for an answer ({review})"))
+            .hint("merge or reject them first; rejected changes are kept")
+            .remedy(Remedy::AnswerReview { review }),
+        TaskState::Parked { review } => why(&format!("goes on, and waits for an answer ({review})"))
+            .hint("answer it, or cancel the task: what it changed is kept")
+            .remedy(Remedy::CancelTask { task: Some(id) }),
+        _ => why("goes on right now")
+            .hint("wait for its end, or cancel it: what it changed is kept")
+            .remedy(Remedy::CancelTask { task: Some(id) }),
+    })
+}
+
+fn not_merged(why: String) -> Refusal {
+    Refusal::new(Code::WrongState, why).remedy(Remedy::List { what: world::Listing::Merges })
+}
+
 /// What came of the wish to take a merge back.
 #[derive(Debug)]
 pub enum UndoOutcome {
-    Paths(Vec<MergePath>),
-    /// Nothing happened; the phrase passes over these.
-    Denied {
-        reasons: Vec<String>,
-        phrase: String,
+    Paths {
+        paths: Vec<MergePath>,
+        /// A commit of the merge, which stays where it is.
+        commit: Option<String>,
     },
+    /// Nothing happened; the phrase passes over these.
+    Denied { reasons: Vec<String>, phrase: String },
 }
 
 /// The whole way back, with the bytes that are written, and then each path: a rename is one move. Extensions may look at the text.
@@ -187,9 +260,45 @@ fn refused(world: &World, task: &Task, merge: MergeId, plan: &MergePlan, denials
 
 async fn undo_rest(kernel: &Kernel, task: &Task, merge: MergeId, plan: &MergePlan) -> Result<Vec<MergePath>, Stop> {
     let tree = super::tree_of(kernel, task)?;
-    let paths = plan.revert(&tree, &|blob| kernel.ledger.blob(blob), &|moment| kernel.instance.fault_at("undo", moment))?;
-    kernel.ledger.record(MergeUndone { pid: task.pid, task: Some(task.id), merge, paths: paths.clone() }).await?;
+    let counter = kernel.tasks.counted.begin(CountedKind::Undoing, Some(task.id), plan.len());
+    let at = |moment| {
+        counter.at(workspace::step_of(moment));
+        kernel.instance.fault_at("undo", moment);
+    };
+    let paths = plan.revert(&tree, &|blob| kernel.ledger.blob(blob), &at)?;
+    let _keeps = kernel.blobs.hold().await;
+    let kept = kept_again(kernel, task.id, merge, plan)?;
+    let undone = MergeUndone { pid: task.pid, task: Some(task.id), merge, paths: paths.clone() };
+    let pending = kernel.ledger.commit(|world, _| {
+        // Earlier versions let somebody go on with it meanwhile, who keeps what comes of that.
+        let kept = kept.filter(|_| world.tasks.get(&task.id).is_some_and(|task| task.state.at_rest()));
+        let kept = kept.map(|kept| kept.event(task.pid, task.id));
+        (std::iter::once(undone.into()).chain(kept).collect(), ())
+    })?;
+    pending.durable().await?;
     Ok(paths)
+}
+
+/// What was taken back is the task's work again, beside what is kept of it: it can be merged once more.
+fn kept_again(kernel: &Kernel, id: TaskId, merge: MergeId, plan: &MergePlan) -> Result<Option<KeptList>, Stop> {
+    let task = kernel.ledger.task(id)?;
+    let mut kept = match kernel.kept_changes(&task) {
+        Ok(kept) => kept.unwrap_or_default(),
+        Err(Stop::Refused(_)) => KeptChanges::default(),
+        Err(fault) => return Err(fault),
+    };
+    if kept.began.is_none() {
+        let frozen = kernel.ledger.look(|world| world.merges.get(&merge).map(|merge| merge.frozen.clone()));
+        kept.began = frozen.map(|blob| Ok::<_, Fault>(Frozen::parse(&kernel.ledger.blob(&blob)?)?.head)).transpose()?.flatten();
+    }
+    // Also where somebody changed a path meanwhile, so that it stays as it is: the task's version of it would be nowhere else.
+    for MergeStep { path, before, after, .. } in &plan.steps {
+        // What a later turn made of the path is the task's newest word on it.
+        if !kept.rebase_kept(&path.path, before, &|bytes| kernel.ledger.keep(bytes))? {
+            kept.rebase(&path.path, after, before, bytes(kernel, after)?, &|bytes| kernel.ledger.keep(bytes))?;
+        }
+    }
+    if kept.files() == 0 { Ok(None) } else { Ok(Some(KeptList::store(kernel, kept)?)) }
 }
 
 /// Finishes what an earlier kernel began to take back.
@@ -198,6 +307,8 @@ pub(crate) async fn finish_undone(kernel: Arc<Kernel>) {
         kernel.ledger.look(|world| world.merges.values().filter(|merge| merge.state == MergeState::Undoing).cloned().collect());
     for merge in begun {
         let done = async {
+            let closing = kernel.workspaces.closing(merge.task);
+            let _alone = closing.lock().await;
             let snapshot = merge.snapshot.ok_or_else(|| Fault::new(FaultKind::Bug, "a merge has no log", merge.id))?;
             undo_rest(&kernel, &kernel.ledger.task(merge.task)?, merge.id, &MergePlan::parse(&kernel.ledger.blob(&snapshot)?)?).await
         };

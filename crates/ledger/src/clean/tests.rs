@@ -18,8 +18,11 @@ fn samples() -> Vec<(&'static str, Value)> {
         ("journal.doubted", json!({"what": "w", "why": "y"})),
         ("journal.acknowledged", json!({"upto": 1, "by": "b"})),
         ("blob.forgotten", json!({"blobs": ["b"], "by": "b", "reason": "r"})),
+        ("config.loaded", json!({"files": ["f"], "sections": ["s"]})),
+        ("config.rejected", json!({"files": ["f"], "why": "w"})),
         ("zone.opened", json!({"zone": "zone-1", "path": "p", "branch": "b"})),
         ("policy.updated", json!({"zone": "zone-1", "blob": "b", "version": 1, "by": "b"})),
+        ("policy.home_updated", json!({"blob": "b", "version": 1, "by": "b"})),
         ("proc.spawned", json!({"parent": 1, "name": "n", "role": "r", "zone": "zone-1", "user": "u"})),
         ("proc.exited", json!({"killed": true, "reason": "r"})),
         ("proc.paused", json!({"reason": "r"})),
@@ -70,6 +73,7 @@ fn samples() -> Vec<(&'static str, Value)> {
         ("replay.finished", json!({"of": "task-1", "calls": 1, "requests": 1, "difference": "d"})),
         ("brain.said", json!({"text": "t"})),
         ("brain.remembered", json!({"blob": "b", "anew": false})),
+        ("brain.talked", json!({"blob": "b", "bytes": 1, "ungated": true, "end": "e"})),
         ("records.dropped", json!({"kind": "k", "count": 1})),
     ]
 }
@@ -152,4 +156,26 @@ fn ids_hashes_and_counts_are_left_alone() {
         let event = event(kind, payload).unwrap();
         assert!(matches!(clean(&redactor, &event), Ok(Cow::Borrowed(_))), "{kind}");
     }
+}
+
+/// A name of somebody else's makes its value a secret, also inside a field of ours.
+#[test]
+fn names_count_in_suggested_and_demanded_input() {
+    let redactor = Redactor::new();
+    let answered = |input: Value| {
+        let alternative = json!({"tool": "login", "input": input});
+        event("review.answered", json!({"review": "r-1", "answer": "deny", "by": "b", "reason": "r", "alternative": alternative})).unwrap()
+    };
+    let cleaned = answered(json!({"deep": [{"password": "koala"}], "user": "ann"}));
+    let line = clean(&redactor, &cleaned).unwrap().payload().unwrap().get().to_owned();
+    assert!(!line.contains("koala") && line.contains("ann"), "{line}");
+    assert!(matches!(clean(&redactor, &answered(json!({"max_tokens": 7, "user": "ann"}))), Ok(Cow::Borrowed(_))), "the control");
+    // What a grant demands is matched word by word, so it is not recorded at all.
+    let given = |overrides: Value| {
+        let (kind, mut payload) = samples().into_iter().find(|(kind, _)| *kind == "grant.given").unwrap();
+        payload["terms"]["constraints"]["input_overrides"] = overrides;
+        event(kind, payload).unwrap()
+    };
+    assert!(clean(&redactor, &given(json!({"password": "koala"}))).is_err());
+    assert!(matches!(clean(&redactor, &given(json!({"path": "koala"}))), Ok(Cow::Borrowed(_))), "the control");
 }

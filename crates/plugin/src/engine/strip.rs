@@ -64,7 +64,7 @@ fn blank(text: &str) -> Result<String, Wrong> {
 }
 
 /// Parses what is left and compares its tree with the one that was meant.
-fn same_tree(code: &str, wanted: &[shape::Node], erased: &Erased) -> Result<(), Wrong> {
+fn same_tree(code: &str, wanted: &[shape::SyntaxNode], erased: &Erased) -> Result<(), Wrong> {
     let allocator = Allocator::default();
     let parsed = parse(&allocator, code, SourceType::mjs());
     let hint = |at: usize| Wrong {

@@ -14,7 +14,7 @@ use crate::limits::{EVALUATION, TEXT_UNITS};
 const PRELUDE: &str = include_str!("prelude.js");
 
 /// The prelude's own functions; no rule can reach them.
-pub(super) struct Tools<'js> {
+pub(super) struct ScriptTools<'js> {
     /// Exports of a file to whether there are rules among them, and names and functions of those that are new.
     pub(super) collect: Function<'js>,
     /// The name of a rule that no file exports, or nothing.
@@ -26,7 +26,7 @@ pub(super) struct Tools<'js> {
     tell: Function<'js>,
 }
 
-impl<'js> Tools<'js> {
+impl<'js> ScriptTools<'js> {
     /// Runs the prelude.
     pub(super) fn prepare(ctx: &Ctx<'js>) -> Result<Array<'js>> {
         let mut options = EvalOptions::default();
@@ -35,8 +35,8 @@ impl<'js> Tools<'js> {
         prelude.call((TEXT_UNITS,))
     }
 
-    pub(super) fn of(made: &Array<'js>) -> Result<Tools<'js>> {
-        Ok(Tools { collect: made.get(0)?, still: made.get(1)?, read: made.get(2)?, tell: made.get(3)?, silent: made.get(4)? })
+    pub(super) fn of(made: &Array<'js>) -> Result<ScriptTools<'js>> {
+        Ok(ScriptTools { collect: made.get(0)?, still: made.get(1)?, read: made.get(2)?, tell: made.get(3)?, silent: made.get(4)? })
     }
 
     /// Message and stack of what went wrong. Text of a rule is shortened before it is copied out of the engine.

@@ -9,11 +9,11 @@ use policy::Opinion;
 use sandbox::{Template, Workspace};
 use tokio::sync::{mpsc, oneshot};
 
-use super::running::Running;
+use super::running::RunningChild;
 use super::{EngineState, Restarts, Status, lost, opinions};
 
 /// A call that waits for its opinions.
-pub(super) struct Question {
+pub(super) struct RuleQuestion {
     /// The whole frame.
     pub(super) order: Vec<u8>,
     pub(super) reply: oneshot::Sender<Vec<Opinion>>,
@@ -21,14 +21,14 @@ pub(super) struct Question {
 
 /// What a keeper hears from its handles.
 pub(super) struct Wishes {
-    pub(super) questions: mpsc::Receiver<Question>,
+    pub(super) questions: mpsc::Receiver<RuleQuestion>,
     /// Apart from the questions, because an end does not wait behind them.
     pub(super) stops: mpsc::Receiver<oneshot::Sender<()>>,
 }
 
 impl Wishes {
     /// The next question, or that there shall be none. All handles gone is an end too.
-    async fn next(&mut self) -> Result<Question, Stopped> {
+    async fn next(&mut self) -> Result<RuleQuestion, Stopped> {
         tokio::select! {
             biased;
             stop = self.stops.recv() => Err(Stopped(stop)),
@@ -37,7 +37,7 @@ impl Wishes {
     }
 }
 
-pub(super) struct Keeper {
+pub(super) struct ChildKeeper {
     pub(super) workspace: Workspace,
     /// The workspace's directory, removed at the end.
     pub(super) work: PathBuf,
@@ -60,8 +60,8 @@ enum Over {
     Lost(String),
 }
 
-impl Keeper {
-    pub(super) async fn run(mut self, mut running: Running) {
+impl ChildKeeper {
+    pub(super) async fn run(mut self, mut running: RunningChild) {
         let stopped = loop {
             let over = self.serve(&mut running).await;
             if let Over::Lost(why) = &over {
@@ -90,14 +90,14 @@ impl Keeper {
     }
 
     /// Hands calls to the child until it is lost or not wanted any more.
-    async fn serve(&mut self, running: &mut Running) -> Over {
+    async fn serve(&mut self, running: &mut RunningChild) -> Over {
         loop {
             let question = tokio::select! {
                 biased;
                 why = running.disturbed() => return Over::Lost(why),
                 question = self.wishes.next() => question,
             };
-            let Question { order, reply } = match question {
+            let RuleQuestion { order, reply } = match question {
                 Ok(question) => question,
                 Err(stopped) => return Over::Stopped(stopped),
             };
@@ -123,7 +123,7 @@ impl Keeper {
     }
 
     /// Starts another child, and denies what is asked meanwhile. After too many it only denies.
-    async fn replace(&mut self, mut why: String) -> Result<Running, Stopped> {
+    async fn replace(&mut self, mut why: String) -> Result<RunningChild, Stopped> {
         loop {
             let Some(before) = self.restarts.take(Instant::now()) else {
                 self.show(|status| status.state = EngineState::Down { why: why.clone() });
@@ -134,7 +134,7 @@ impl Keeper {
             self.show(|status| status.restarts += 1);
             let start = async {
                 tokio::time::sleep(pause(before)).await;
-                Running::start(&self.workspace, &self.argv, &self.load, &self.bounds).await
+                RunningChild::start(&self.workspace, &self.argv, &self.load, &self.bounds).await
             };
             match deny_until(&mut self.wishes, &format!("it is being restarted: {why}"), start).await? {
                 Ok(next) if next.rules() == self.rules => {

@@ -7,11 +7,11 @@ use tokio::net::unix::pipe;
 use tokio::time::timeout;
 
 use crate::fault::PluginError;
-use crate::frame::{self, Answer, Reply, VERSION};
+use crate::frame::{self, ChildReply, RuleAnswer, VERSION};
 use crate::limits::{END, EVALUATION, GRACE, SETTLE, START};
 
 /// A child whose rules are loaded. Dropping it kills it.
-pub(super) struct Running {
+pub(super) struct RunningChild {
     job: Job,
     orders: pipe::Sender,
     replies: pipe::Receiver,
@@ -20,9 +20,9 @@ pub(super) struct Running {
     patience: Duration,
 }
 
-impl Running {
+impl RunningChild {
     /// Starts a child and has it load the rules.
-    pub(super) async fn start(workspace: &Workspace, argv: &[String], load: &[u8], bounds: &Template) -> Result<Running, PluginError> {
+    pub(super) async fn start(workspace: &Workspace, argv: &[String], load: &[u8], bounds: &Template) -> Result<RunningChild, PluginError> {
         let broken = |error: std::io::Error| PluginError::Child { why: format!("its pipes could not be made: {error}") };
         let pipe = || rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(|error| broken(error.into()));
         let (order_read, order_write) = pipe()?;
@@ -32,9 +32,9 @@ impl Running {
         let mut spec = JobSpec::exec(argv.iter().cloned());
         spec.limits = limits(bounds);
         let job = workspace.spawn(spec, Stdio::Fd(order_read), Stdio::Fd(reply_write), Stdio::Null).await.map_err(PluginError::Room)?;
-        let mut running = Running { job, orders, replies, rules: Vec::new(), patience: bounds.answer.unwrap_or(EVALUATION) + GRACE };
+        let mut running = RunningChild { job, orders, replies, rules: Vec::new(), patience: bounds.answer.unwrap_or(EVALUATION) + GRACE };
         match timeout(START, running.load(load)).await {
-            Ok(Ok(rules)) => Ok(Running { rules, ..running }),
+            Ok(Ok(rules)) => Ok(RunningChild { rules, ..running }),
             Ok(Err(error)) => Err(running.explain(error).await),
             Err(_) => Err(PluginError::Child { why: format!("it took more than {} s to load", START.as_secs()) }),
         }
@@ -42,17 +42,17 @@ impl Running {
 
     async fn load(&mut self, load: &[u8]) -> Result<Vec<String>, PluginError> {
         let child = |why: String| PluginError::Child { why };
-        match self.hear().await {
-            Ok(Reply::Hello { version: VERSION }) => {}
-            Ok(Reply::Hello { version }) => return Err(child(format!("it speaks version {version}, not {VERSION}"))),
+        match self.read_reply().await {
+            Ok(ChildReply::Hello { version: VERSION }) => {}
+            Ok(ChildReply::Hello { version }) => return Err(child(format!("it speaks version {version}, not {VERSION}"))),
             Ok(_) => return Err(child("it did not greet".to_owned())),
             Err(why) => return Err(child(why)),
         }
         frame::send(&mut self.orders, load).await.map_err(|error| child(error.to_string()))?;
-        let heard = self.hear().await.map_err(|why| child(if why == ENDED { ENDED_READING.to_owned() } else { why }))?;
+        let heard = self.read_reply().await.map_err(|why| child(if why == ENDED { ENDED_READING.to_owned() } else { why }))?;
         let rules = match heard {
-            Reply::Loaded { rules } => rules,
-            Reply::Flawed(flaw) => return Err(PluginError::Flawed(flaw)),
+            ChildReply::Loaded { rules } => rules,
+            ChildReply::Flawed(flaw) => return Err(PluginError::Flawed(flaw)),
             _ => return Err(child("it did not say what it loaded".to_owned())),
         };
         self.ready().await.map_err(child)?;
@@ -96,27 +96,27 @@ impl Running {
     }
 
     /// One call's answers. After an error the child must be ended: what it says from then on belongs to nothing.
-    pub(super) async fn judge(&mut self, order: &[u8]) -> Result<Vec<Answer>, String> {
+    pub(super) async fn judge(&mut self, order: &[u8]) -> Result<Vec<RuleAnswer>, String> {
         let late = self.patience;
         let asked = async {
             frame::send(&mut self.orders, order).await.map_err(|_| ENDED.to_owned())?;
-            self.hear().await
+            self.read_reply().await
         };
         match within(late, asked).await? {
-            Reply::Judged(answers) => Ok(answers),
+            ChildReply::Judged(answers) => Ok(answers),
             _ => Err("it spoke out of turn".to_owned()),
         }
     }
 
     /// Waits until the next stage is set.
     pub(super) async fn ready(&mut self) -> Result<(), String> {
-        match within(SETTLE, self.hear()).await? {
-            Reply::Ready => Ok(()),
+        match within(SETTLE, self.read_reply()).await? {
+            ChildReply::Ready => Ok(()),
             _ => Err("it spoke out of turn".to_owned()),
         }
     }
 
-    async fn hear(&mut self) -> Result<Reply, String> {
+    async fn read_reply(&mut self) -> Result<ChildReply, String> {
         frame::receive(&mut self.replies).await.map_err(|error| match error.kind() {
             std::io::ErrorKind::UnexpectedEof => ENDED.to_owned(),
             _ => format!("it spoke nonsense: {error}"),

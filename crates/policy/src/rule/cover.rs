@@ -1,6 +1,6 @@
 //! Does one condition hold wherever another does? As with globs, a yes is sure and a no is not.
 
-use super::{Command, Condition, SizeTest, Syscall};
+use super::{CommandPattern, Condition, SizeTest, Syscall};
 use crate::scope::Word;
 
 impl Condition {
@@ -16,7 +16,7 @@ impl Condition {
             && words(&self.zone, &other.zone)
             && words(&self.mode, &other.mode)
             && words(&self.workflow_state, &other.workflow_state)
-            && each(&self.command, &other.command, Command::covers)
+            && each(&self.command, &other.command, CommandPattern::covers)
             && words(&self.host, &other.host)
             && each(&self.method, &other.method, |wide, narrow| wide == narrow)
             && each(&self.port, &other.port, |wide, narrow| wide == narrow)
@@ -28,6 +28,27 @@ impl Condition {
                 (Some(_), None) => false,
                 (Some(wide), Some(narrow)) => wide.covers(narrow),
             }
+    }
+}
+
+impl Condition {
+    /// No call fits both. A yes is sure and a no is not: some fields are not looked at.
+    pub(crate) fn is_apart_from(&self, other: &Condition) -> bool {
+        let words = |own: &Option<Vec<Word>>, theirs: &Option<Vec<Word>>| apart(own, theirs, Word::is_apart_from);
+        apart(&self.syscall, &other.syscall, |own, theirs| !own.covers(theirs) && !theirs.covers(own))
+            || words(&self.host, &other.host)
+            || words(&self.sandbox, &other.sandbox)
+            || words(&self.caller, &other.caller)
+            || apart(&self.method, &other.method, |own, theirs| own != theirs)
+            || apart(&self.port, &other.port, |own, theirs| own != theirs)
+    }
+}
+
+/// Both fields were written, and no two of their values go together.
+fn apart<T>(own: &Option<Vec<T>>, theirs: &Option<Vec<T>>, is_apart: impl Fn(&T, &T) -> bool) -> bool {
+    match (own, theirs) {
+        (Some(own), Some(theirs)) => own.iter().all(|own| theirs.iter().all(|value| is_apart(own, value))),
+        _ => false,
     }
 }
 
@@ -51,8 +72,8 @@ impl Syscall {
     }
 }
 
-impl Command {
-    fn covers(&self, other: &Command) -> bool {
+impl CommandPattern {
+    fn covers(&self, other: &CommandPattern) -> bool {
         other.prefix.starts_with(&self.prefix) && (self.any_folder || !other.any_folder)
     }
 }

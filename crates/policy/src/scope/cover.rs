@@ -40,6 +40,12 @@ impl Word {
     pub(crate) fn covers(&self, other: &Word) -> bool {
         self.0.covers(&other.0)
     }
+
+    /// No word fits both. Here a yes is sure.
+    pub(crate) fn is_apart_from(&self, other: &Word) -> bool {
+        let is_literal = |word: &Word| matches!(word.0, Segment::Literal(_));
+        (is_literal(self) || is_literal(other)) && !self.covers(other) && !other.covers(self)
+    }
 }
 
 impl Glob {

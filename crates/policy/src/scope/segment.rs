@@ -15,11 +15,11 @@ pub(super) enum Segment {
     Suffix(Box<str>),
     /// `*test*`
     Contains(Box<str>),
-    Pattern(Box<[Token]>),
+    Pattern(Box<[GlobToken]>),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Token {
+pub(super) enum GlobToken {
     Char(char),
     /// `?`
     One,
@@ -40,8 +40,8 @@ pub(super) fn parse(text: &str) -> Result<Segment, BadGlob> {
     let mut chars = text.chars();
     while let Some(c) = chars.next() {
         let token = match c {
-            '*' => Token::Many,
-            '?' => Token::One,
+            '*' => GlobToken::Many,
+            '?' => GlobToken::One,
             '[' => class(text, &mut chars)?,
             '\\' => match chars.next() {
                 // Nobody means a letter by it, and who writes `src\lib` means a folder.
@@ -49,12 +49,12 @@ pub(super) fn parse(text: &str) -> Result<Segment, BadGlob> {
                     let what = format!("the glob `{text}` has a `\\` before `{letter}`");
                     return Err(BadGlob::new(what, "write `/` between names, and `\\\\` for a backslash"));
                 }
-                Some(escaped) => Token::Char(escaped),
+                Some(escaped) => GlobToken::Char(escaped),
                 None => return Err(BadGlob::new(format!("the glob `{text}` ends in a lone `\\`"), "write `\\\\` for a backslash")),
             },
-            c => Token::Char(c),
+            c => GlobToken::Char(c),
         };
-        if token != Token::Many || tokens.last() != Some(&Token::Many) {
+        if token != GlobToken::Many || tokens.last() != Some(&GlobToken::Many) {
             tokens.push(token);
         }
     }
@@ -62,27 +62,27 @@ pub(super) fn parse(text: &str) -> Result<Segment, BadGlob> {
 }
 
 /// Most segments are a name, `*`, `name*` or `*.ext`, and those compare as strings.
-fn simplify(tokens: Vec<Token>) -> Segment {
-    let literal = |tokens: &[Token]| -> Option<Box<str>> {
-        let chars = tokens.iter().map(|token| if let Token::Char(c) = token { Some(*c) } else { None });
+fn simplify(tokens: Vec<GlobToken>) -> Segment {
+    let literal = |tokens: &[GlobToken]| -> Option<Box<str>> {
+        let chars = tokens.iter().map(|token| if let GlobToken::Char(c) = token { Some(*c) } else { None });
         chars.collect::<Option<String>>().map(String::into_boxed_str)
     };
     if let Some(name) = literal(&tokens) {
         return Segment::Literal(name);
     }
     match tokens.as_slice() {
-        [Token::Many] => return Segment::Any,
-        [Token::Many, middle @ .., Token::Many] => {
+        [GlobToken::Many] => return Segment::Any,
+        [GlobToken::Many, middle @ .., GlobToken::Many] => {
             if let Some(part) = literal(middle) {
                 return Segment::Contains(part);
             }
         }
-        [Token::Many, rest @ ..] => {
+        [GlobToken::Many, rest @ ..] => {
             if let Some(suffix) = literal(rest) {
                 return Segment::Suffix(suffix);
             }
         }
-        [rest @ .., Token::Many] => {
+        [rest @ .., GlobToken::Many] => {
             if let Some(prefix) = literal(rest) {
                 return Segment::Prefix(prefix);
             }
@@ -92,7 +92,7 @@ fn simplify(tokens: Vec<Token>) -> Segment {
     Segment::Pattern(tokens.into())
 }
 
-fn class(text: &str, chars: &mut std::str::Chars<'_>) -> Result<Token, BadGlob> {
+fn class(text: &str, chars: &mut std::str::Chars<'_>) -> Result<GlobToken, BadGlob> {
     let bad = |why: &str| BadGlob::new(format!("the glob `{text}` {why}"), "write a set as `[abc]` or `[a-z]`, and a bracket as `\\[`");
     let mut rest = chars.clone();
     let negated = matches!(rest.clone().next(), Some('!' | '^'));
@@ -125,7 +125,7 @@ fn class(text: &str, chars: &mut std::str::Chars<'_>) -> Result<Token, BadGlob> 
             }
         }
     }
-    Ok(Token::Class { negated, ranges: ranges.into() })
+    Ok(GlobToken::Class { negated, ranges: ranges.into() })
 }
 
 impl Segment {
@@ -153,23 +153,23 @@ impl Segment {
     }
 }
 
-impl Token {
+impl GlobToken {
     fn takes(&self, c: char) -> bool {
         match self {
-            Token::Char(own) => *own == c,
-            Token::One | Token::Many => true,
-            Token::Class { negated, ranges } => ranges.iter().any(|(low, high)| (*low..=*high).contains(&c)) != *negated,
+            GlobToken::Char(own) => *own == c,
+            GlobToken::One | GlobToken::Many => true,
+            GlobToken::Class { negated, ranges } => ranges.iter().any(|(low, high)| (*low..=*high).contains(&c)) != *negated,
         }
     }
 }
 
 /// Backtracks only to the last `*`, so the cost is at most tokens × characters.
-fn run(tokens: &[Token], name: &str) -> bool {
+fn run(tokens: &[GlobToken], name: &str) -> bool {
     let mut at = 0;
     let mut rest = name.chars();
     let mut retry: Option<(usize, std::str::Chars<'_>)> = None;
     loop {
-        if let Some(Token::Many) = tokens.get(at) {
+        if let Some(GlobToken::Many) = tokens.get(at) {
             at += 1;
             retry = Some((at, rest.clone()));
             continue;

@@ -17,7 +17,7 @@ const INTERPRETERS: &[&str] = &[
     "ssh", "docker", "podman", "npx", "eval", "exec", "busybox", "script", "expect", "gdb", "strace", "vi", "vim", "ed",
 ];
 
-pub(super) struct Guess {
+pub(super) struct RuleGuess {
     pub condition: String,
     pub width: Width,
     /// The condition as a rule that allows, named after its syscall.
@@ -32,7 +32,7 @@ pub(super) enum Width {
     Folder(usize),
 }
 
-impl Guess {
+impl RuleGuess {
     /// Were enough questions of it answered with yes?
     pub fn is_worth<'a>(&self, saves: impl Iterator<Item = &'a OwnedFacts>) -> bool {
         let saves: Vec<&OwnedFacts> = saves.collect();
@@ -42,7 +42,7 @@ impl Guess {
 }
 
 /// Every condition that some call suggests, once.
-pub(super) fn all<'a>(calls: impl Iterator<Item = &'a OwnedFacts>) -> Vec<Guess> {
+pub(super) fn all<'a>(calls: impl Iterator<Item = &'a OwnedFacts>) -> Vec<RuleGuess> {
     let mut found: BTreeMap<String, (Width, &str)> = BTreeMap::new();
     for facts in calls {
         if !matches!(Syscall::parse(&facts.tool), Some(Syscall::Exact(_))) {
@@ -58,7 +58,7 @@ pub(super) fn all<'a>(calls: impl Iterator<Item = &'a OwnedFacts>) -> Vec<Guess>
         // What the file's own reader does not take is not proposed.
         let yaml::Compiled { mut rules, warnings, .. } = yaml::parse(&text, "suggestion").ok()?;
         let rule = rules.pop().filter(|_| warnings.is_empty())?;
-        Some(Guess { condition, width, rule })
+        Some(RuleGuess { condition, width, rule })
     };
     found.into_iter().filter_map(guess).collect()
 }

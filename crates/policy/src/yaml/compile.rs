@@ -1,8 +1,8 @@
 //! From what was written to what is matched.
 
-use super::typo::{Kind, Named};
+use super::typo::{NamedWord, WordKind};
 use super::{Capability, Compiled, Fields, Limits, PolicyError, Tree, Warning};
-use crate::rule::{Action, Command, Condition, Constraints, Room, Rule, SizeTest, Syscall};
+use crate::rule::{Action, CommandPattern, Condition, RequiredRoom, Rule, RuleConstraints, SizeTest, Syscall};
 use crate::scope::{BadGlob, Globs, Word};
 use crate::units::parse_size;
 use ::yaml::{Location, Spanned};
@@ -35,7 +35,7 @@ pub(super) fn rules(capabilities: Vec<Capability>, file: &str) -> Result<Compile
 pub(super) struct Compiler<'a> {
     file: &'a str,
     warnings: Vec<Warning>,
-    names: Vec<Named>,
+    names: Vec<NamedWord>,
 }
 
 impl Compiler<'_> {
@@ -117,11 +117,11 @@ impl Compiler<'_> {
                 self.warn_empty("require_sandbox", tree.referenced);
             }
             for (at, word) in rooms.into_iter().filter(|(_, word)| word != "L2") {
-                self.names.push(Named { rule: name.to_owned(), kind: Kind::Room, word, line: at.line(), column: at.column() });
+                self.names.push(NamedWord { rule: name.to_owned(), kind: WordKind::Room, word, line: at.line(), column: at.column() });
             }
         }
         let constraints = match &capability.constraints {
-            None => Constraints::default(),
+            None => RuleConstraints::default(),
             Some(limits) => {
                 if matches!(action, Action::Deny | Action::Pass) {
                     let what = format!("the constraints of `{name}` do nothing: its action is `{}`", action.as_str());
@@ -137,7 +137,7 @@ impl Compiler<'_> {
             self.name(name, &fields.value)?;
         }
         for (at, word) in capability.examples.iter().flat_map(|examples| examples.value.syscalls()) {
-            self.names.push(Named { rule: name.to_owned(), kind: Kind::Call, word, line: at.line(), column: at.column() });
+            self.names.push(NamedWord { rule: name.to_owned(), kind: WordKind::Call, word, line: at.line(), column: at.column() });
         }
         self.lint(capability, &rule);
         if let Some(examples) = &capability.examples {
@@ -152,19 +152,19 @@ impl Compiler<'_> {
     /// Keeps where a rule names a call or a room, for whoever knows which there are.
     fn name(&mut self, rule: &str, fields: &Fields) -> Result<(), PolicyError> {
         let words = [
-            (Kind::Call, &fields.syscall),
-            (Kind::Room, &fields.sandbox),
-            (Kind::Caller, &fields.caller),
-            (Kind::Tag, &fields.caller_tag),
-            (Kind::Role, &fields.role),
-            (Kind::Tier, &fields.tier),
-            (Kind::State, &fields.workflow_state),
-            (Kind::Method, &fields.method),
+            (WordKind::Call, &fields.syscall),
+            (WordKind::Room, &fields.sandbox),
+            (WordKind::Caller, &fields.caller),
+            (WordKind::Tag, &fields.caller_tag),
+            (WordKind::Role, &fields.role),
+            (WordKind::Tier, &fields.tier),
+            (WordKind::State, &fields.workflow_state),
+            (WordKind::Method, &fields.method),
         ];
         for (kind, field) in words {
             let Some(tree) = field else { continue };
             for (at, word) in self.flat(kind.key(), tree.referenced, &tree.value)? {
-                self.names.push(Named { rule: rule.to_owned(), kind, word, line: at.line(), column: at.column() });
+                self.names.push(NamedWord { rule: rule.to_owned(), kind, word, line: at.line(), column: at.column() });
             }
         }
         Ok(())
@@ -251,17 +251,17 @@ impl Compiler<'_> {
         }
     }
 
-    fn constraints(&self, limits: &Limits) -> Result<Constraints, PolicyError> {
+    fn constraints(&self, limits: &Limits) -> Result<RuleConstraints, PolicyError> {
         let require_sandbox = match &limits.require_sandbox {
             None => None,
             Some(tree) => match &tree.value {
                 Tree::Flag(false) => None,
                 // `L2` is seed 003's name for any sandbox at all.
-                Tree::Flag(true) => Some(Room::Any),
-                Tree::Word(word) if word == "L2" => Some(Room::Any),
-                value => {
-                    Some(Room::OneOf(self.flat("require_sandbox", tree.referenced, value)?.into_iter().map(|(_, word)| word).collect()))
-                }
+                Tree::Flag(true) => Some(RequiredRoom::Any),
+                Tree::Word(word) if word == "L2" => Some(RequiredRoom::Any),
+                value => Some(RequiredRoom::OneOf(
+                    self.flat("require_sandbox", tree.referenced, value)?.into_iter().map(|(_, word)| word).collect(),
+                )),
             },
         };
         let max_file_size = match &limits.max_file_size {
@@ -271,11 +271,11 @@ impl Compiler<'_> {
             }
             Some(other) => return Err(self.error(other.referenced, "`max_file_size` is one size", "write one such as `100KiB`")),
         };
-        Ok(Constraints { require_sandbox, require_capability_token: limits.require_capability_token, max_file_size })
+        Ok(RuleConstraints { require_sandbox, require_capability_token: limits.require_capability_token, max_file_size })
     }
 
     /// A list of strings is one argument list; a list of lists is several.
-    fn commands(&mut self, field: &Option<Spanned<Tree>>, any_folder: bool) -> Result<Option<Vec<Command>>, PolicyError> {
+    fn commands(&mut self, field: &Option<Spanned<Tree>>, any_folder: bool) -> Result<Option<Vec<CommandPattern>>, PolicyError> {
         let Some(tree) = field else { return Ok(None) };
         let at = tree.referenced;
         let mut commands = Vec::new();
@@ -291,7 +291,7 @@ impl Compiler<'_> {
         Ok(Some(commands))
     }
 
-    fn command(&mut self, at: Location, value: &Tree, any_folder: bool) -> Result<Command, PolicyError> {
+    fn command(&mut self, at: Location, value: &Tree, any_folder: bool) -> Result<CommandPattern, PolicyError> {
         let hint = "write the beginning of the argument list, such as [npm, install]";
         let words = self.flat("command", at, value)?;
         for (at, word) in words.iter().filter(|(_, word)| word.contains('*')) {
@@ -304,7 +304,7 @@ impl Compiler<'_> {
             Some(program) if program.contains(char::is_whitespace) => {
                 Err(self.error(at, format!("`{program}` is one word here, and no program has that name"), hint))
             }
-            Some(_) => Ok(Command { prefix, any_folder }),
+            Some(_) => Ok(CommandPattern { prefix, any_folder }),
         }
     }
 
@@ -313,11 +313,7 @@ impl Compiler<'_> {
         let words = self.words("zone", field)?;
         for (at, word) in self.strings_of("zone", field)? {
             if !word.starts_with(['/', '*', '?', '[']) {
-                self.warn(
-                    at,
-                    format!("no zone is called `{word}`: a zone is the path of its project"),
-                    "write it from `/` on, or as `*/name`",
-                );
+                self.warn(at, format!("no repository is called `{word}`: name it by its path"), "write it from `/` on, or as `*/name`");
             }
         }
         Ok(words)

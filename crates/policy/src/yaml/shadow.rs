@@ -1,4 +1,4 @@
-//! Rules that another rule silences: whatever they say yes to, a deny refuses.
+//! Rules that another rule silences: whatever they say yes to, a deny refuses or a review asks about.
 
 use super::compile::Compiler;
 use crate::rule::{Action, Rule};
@@ -10,12 +10,12 @@ use std::collections::HashMap;
 const PAIRS_MAX: usize = 100_000;
 
 impl Compiler<'_> {
-    /// Rules beside each other: one whose every call another denies.
+    /// Rules beside each other: one whose every call another denies, and a yes to what another asks about.
     ///
-    /// A deny is looked up by the rarest name or extension in its glob; those with letters only are not looked at. So that a large
+    /// A deny or a review is looked up by the rarest name or extension in its glob; those with letters only are not looked at. So that a large
     /// policy is read in no time, the search ends after [`PAIRS_MAX`] pairs: a warning may be missing, a wrong one never comes.
     pub(super) fn shadows(&mut self, rules: &[Rule], places: &[Location]) {
-        let denies = || rules.iter().filter(|rule| rule.action == Action::Deny && rule.except.is_empty());
+        let denies = || rules.iter().filter(|rule| rule.action > Action::Allow);
         let mut frequency: HashMap<Key<'_>, usize> = HashMap::new();
         for key in denies().filter_map(|deny| deny.on.path_glob.as_ref()).flat_map(|globs| globs.keys().flatten()) {
             *frequency.entry(key).or_default() += 1;
@@ -53,10 +53,11 @@ impl Compiler<'_> {
                     return;
                 }
                 pairs_left -= 1;
-                if deny.on.covers(&rule.on) {
-                    let what =
-                        format!("the rule `{}` never counts: `{}` in line {} denies all that it is about", rule.name, deny.name, deny.line);
-                    self.warn(*at, what, "take one of the two away, or give the deny an exception");
+                let is_excepted = || deny.except.iter().any(|except| !except.is_apart_from(&rule.on));
+                if deny.action > rule.action && deny.on.covers(&rule.on) && !is_excepted() {
+                    let (says, kind) = if deny.action == Action::Deny { ("denies", "deny") } else { ("asks about", "review") };
+                    let what = format!("`{}` never matters: `{}` in line {} {says} all that it covers", rule.name, deny.name, deny.line);
+                    self.warn(*at, what, format!("take one of the two away, or give the {kind} an exception"));
                     break;
                 }
             }

@@ -12,6 +12,7 @@ const KNOWN: KnownNames<'_> = KnownNames {
     rooms: &["default", "code-executor"],
     tags: &["operator", "brain", "foreman"],
     roles: &["operator", "foreman"],
+    callers: &["operator", "worker"],
 };
 
 #[test]

@@ -122,9 +122,10 @@ fn a_trial_shows_only_what_would_change() {
         ]
     );
     assert_eq!((found.cases, found.by_token, found.breaking, found.stricter, found.looser), (7, 1, 1, 3, 1));
-    assert!(!found.needs_confirmation());
+    assert_eq!(found.phrase(), None);
     let many: Vec<Case> = (0..6).map(|n| case(&format!("c-{n}"), "fs.write", "gen/a", Action::Allow)).collect();
-    assert!(trial(&candidate, &many).needs_confirmation() && !trial(&candidate, &many[..5]).needs_confirmation());
+    assert_eq!(trial(&candidate, &many).phrase().as_deref(), Some("break 6 calls"));
+    assert_eq!(trial(&candidate, &many[..5]).phrase(), None);
 }
 
 fn asked(tool: &str, allowed: bool, fill: impl FnOnce(&mut OwnedFacts)) -> Asked {

@@ -1,6 +1,6 @@
 //! What the reader of a policy file checks beyond its grammar: examples, and rules that can never matter.
 
-use policy::Policy;
+use policy::{OwnedFacts, OwnedPath, Policy, Standing, Verdict, decide};
 
 fn text(body: &str) -> String {
     let body: String = body.lines().map(|line| format!("    {line}\n")).collect();
@@ -19,6 +19,28 @@ fn warned(text: &str, expect: &[&str]) {
     let shown: Vec<String> = warnings.iter().map(ToString::to_string).collect();
     assert_eq!(shown, expect);
     assert!(warnings.iter().all(|warning| warning.hint.is_some() || warning.remedy.is_some()));
+}
+
+/// The policies in docs/policy.md are read without a warning, and the first protects its files from every verb that changes one.
+#[test]
+fn the_policies_of_the_guide_hold() {
+    let guide = include_str!("../../../../docs/policy.md");
+    let blocks = guide.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let policies: Vec<&str> = blocks.filter(|block| block.starts_with("capabilities:")).collect();
+    assert!(policies.len() >= 4, "{}", policies.len());
+    policies.iter().for_each(|text| warned(text, &[]));
+    let (policy, _) = Policy::parse(policies[0], "p.yaml").unwrap_or_else(|error| panic!("{error}"));
+    let says = |tool: &str, path: &str| {
+        let facts = OwnedFacts { paths: vec![OwnedPath::Inside(path.into())], size: Some(1), ..OwnedFacts::of(tool) };
+        facts.with(|facts| decide(&policy, facts, &Standing::default()))
+    };
+    for tool in ["fs.write", "fs.edit", "fs.patch", "fs.delete", "fs.move"] {
+        let verdict = says(tool, "gen/api.rs");
+        assert!(matches!(&verdict, Verdict::Deny { rules, .. } if rules == &["generated"]), "{tool}: {verdict:?}");
+    }
+    for (tool, path) in [("fs.write", "gen/README.md"), ("fs.write", "src/a.rs"), ("fs.read", "gen/api.rs")] {
+        assert!(matches!(says(tool, path), Verdict::Allow(_)), "the control: {tool} {path}");
+    }
 }
 
 #[test]
@@ -144,7 +166,7 @@ fn a_rule_that_another_denies_altogether_is_a_warning() {
         ("syscall: http.request, host: '*.example.com'", "syscall: http.request, host: api.example.com, method: GET"),
         ("size: '>=10'", "syscall: fs.write, size: '>10'"),
     ] {
-        warned(&shadow(deny, allow), &["p.yaml:3:13: the rule `a` never counts: `d` in line 2 denies all that it is about"]);
+        warned(&shadow(deny, allow), &["p.yaml:3:13: `a` never matters: `d` in line 2 denies all that it covers"]);
     }
     for (deny, allow) in [
         ("syscall: fs.write", "syscall: 'fs.*'"),
@@ -155,6 +177,19 @@ fn a_rule_that_another_denies_altogether_is_a_warning() {
     ] {
         warned(&shadow(deny, allow), &[]);
     }
+}
+
+/// An exception that may be about the same calls leaves the yes its meaning.
+#[test]
+fn a_yes_to_what_a_question_excepts_matters() {
+    let policy = |except: &str| {
+        format!(
+            "capabilities:\n  - {{ name: ask, match: {{ syscall: 'net.*' }}, except: [{{ {except} }}], action: ask }}\n  - {{ name: docs, match: {{ syscall: net.connect, host: docs.rs }}, action: allow }}\n"
+        )
+    };
+    warned(&policy("syscall: net.connect, host: docs.rs"), &[]);
+    warned(&policy("sandbox: install"), &[]);
+    warned(&policy("host: pypi.org"), &["p.yaml:3:13: `docs` never matters: `ask` in line 2 asks about all that it covers"]);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use super::No;
+use super::EgressDenial;
 use super::head::Malformed;
 
 pub(super) const ESTABLISHED: &[u8] = b"HTTP/1.1 200 Connection established\r\n\r\n";
@@ -15,36 +15,36 @@ const PHRASE_BYTES_MAX: usize = 160;
 /// What a client that was answered may still have on its way.
 const DRAIN_BYTES_MAX: u64 = 1024 * 1024;
 
-pub(super) struct Answer {
+pub(super) struct ProxyAnswer {
     status: u16,
     reason: String,
     hint: Option<String>,
 }
 
-impl Answer {
-    fn new(status: u16, reason: impl Into<String>, hint: Option<String>) -> Answer {
-        Answer { status, reason: reason.into(), hint }
+impl ProxyAnswer {
+    fn new(status: u16, reason: impl Into<String>, hint: Option<String>) -> ProxyAnswer {
+        ProxyAnswer { status, reason: reason.into(), hint }
     }
 
-    pub fn denied(no: &No) -> Answer {
-        Answer::new(403, no.reason.clone(), no.hint.clone())
+    pub fn denied(no: &EgressDenial) -> ProxyAnswer {
+        ProxyAnswer::new(403, no.reason.clone(), no.hint.clone())
     }
 
     /// 511 is for a network on which somebody must do something first, and no client tries that again by itself.
-    pub fn pending(no: &No) -> Answer {
-        Answer::new(511, no.reason.clone(), no.hint.clone())
+    pub fn pending(no: &EgressDenial) -> ProxyAnswer {
+        ProxyAnswer::new(511, no.reason.clone(), no.hint.clone())
     }
 
-    pub fn malformed(malformed: &Malformed) -> Answer {
-        Answer::new(malformed.status, malformed.why.clone(), None)
+    pub fn malformed(malformed: &Malformed) -> ProxyAnswer {
+        ProxyAnswer::new(malformed.status, malformed.why.clone(), None)
     }
 
-    pub fn late() -> Answer {
-        Answer::new(408, "the head did not come in time", None)
+    pub fn late() -> ProxyAnswer {
+        ProxyAnswer::new(408, "the head did not come in time", None)
     }
 
-    pub fn unreached(why: &str) -> Answer {
-        Answer::new(502, why, None)
+    pub fn unreached(why: &str) -> ProxyAnswer {
+        ProxyAnswer::new(502, why, None)
     }
 
     fn bytes(&self) -> Vec<u8> {

@@ -21,6 +21,7 @@ use crate::fault::{At, Failure, Step};
 use crate::namespace::{self, User};
 use crate::order::{BindOrder, Bytes, MaskOrder, OpenOrder, Uncovered};
 use crate::resolver;
+use crate::share;
 use crate::sys;
 
 /// What lies over a masked path, in the room's own root.
@@ -59,7 +60,7 @@ pub(crate) const ETC: &[&str] = &[
 const DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom", "tty"];
 
 /// A built room.
-pub(crate) struct Room {
+pub(crate) struct RoomTree {
     /// The merged project as jobs see it.
     pub(crate) root: OwnedFd,
     /// The same without masks, for reads that were decided one by one.
@@ -68,7 +69,7 @@ pub(crate) struct Room {
     pub(crate) project: PathBuf,
     /// Mounts under /tmp, where a job mounts its own file system: the project, and binds that do not lie in it.
     pub(crate) in_tmp: Vec<PathBuf>,
-    /// The project, and binds that jobs may write.
+    /// The project, and binds and shares that jobs may write.
     pub(crate) writable: Vec<PathBuf>,
 }
 
@@ -83,36 +84,40 @@ pub(crate) struct Layers {
 pub(crate) struct Sources {
     layers: Option<Layers>,
     binds: Vec<OwnedFd>,
+    shares: share::Taken,
 }
 
 impl Sources {
     /// As root: taken while still root, because the job's user can walk neither to the workspace nor to a private project.
     pub(crate) fn as_root(order: &OpenOrder, user: User) -> Result<Sources, Failure> {
         if !user.assumed {
-            return Ok(Sources { layers: None, binds: Vec::new() });
+            return Ok(Sources { layers: None, binds: Vec::new(), shares: Vec::new() });
         }
         let work = order.work.path();
         for path in [work.to_owned(), work.join("upper"), work.join("work")] {
             std::os::unix::fs::chown(&path, Some(user.uid), Some(user.gid))
                 .map_err(|error| Failure::new(Step::WorkDirectory, error).about(path.display()))?;
         }
-        let lower = namespace::idmapped(order.project.path(), user)
+        let mut maps = namespace::IdMaps::new(user);
+        let lower = maps
+            .mount(order.project.path())
             .map_err(|error| Failure::new(Step::IdmappedLower, error).about(order.project.path().display()))?;
         let work = namespace::detached(work, false).at(Step::WorkDirectory)?;
         let beneath = beneath(order)?;
-        let bind = |bind: &BindOrder| {
+        let mut bind = |bind: &BindOrder| {
             let source = bind.source.path();
             // A foreign file in a writable bind would be the job's to read but not to write; mapping makes it the job's own.
-            let mount = if bind.writable { namespace::idmapped(source, user) } else { namespace::detached(source, true) };
+            let mount = if bind.writable { maps.mount(source) } else { namespace::detached(source, true) };
             mount.map_err(|error| Failure::new(Step::Binds, error).about(source.display()))
         };
-        Ok(Sources { layers: Some(Layers { lower, beneath, work }), binds: order.binds.iter().map(bind).collect::<Result<_, _>>()? })
+        let binds = order.binds.iter().map(&mut bind).collect::<Result<_, _>>()?;
+        Ok(Sources { layers: Some(Layers { lower, beneath, work }), binds, shares: share::take_as_root(order, user, &mut maps)? })
     }
 
     /// As an ordinary user: taken in the new namespace, where that user has the right to.
-    fn complete(self, order: &OpenOrder) -> Result<(Layers, Vec<OwnedFd>), Failure> {
+    fn complete(self, order: &OpenOrder) -> Result<(Layers, Vec<OwnedFd>, share::Taken), Failure> {
         if let Some(layers) = self.layers {
-            return Ok((layers, self.binds));
+            return Ok((layers, self.binds, self.shares));
         }
         let take = |path: &Path, recursive, step| {
             namespace::detached(path, recursive).map_err(|error| Failure::new(step, error).about(path.display()))
@@ -121,7 +126,7 @@ impl Sources {
         let work = take(order.work.path(), false, Step::WorkDirectory)?;
         let beneath = beneath(order)?;
         let binds = order.binds.iter().map(|bind| take(bind.source.path(), true, Step::Binds)).collect::<Result<_, _>>()?;
-        Ok((Layers { lower, beneath, work }, binds))
+        Ok((Layers { lower, beneath, work }, binds, share::take(order)))
     }
 }
 
@@ -132,9 +137,9 @@ fn beneath(order: &OpenOrder) -> Result<Option<OwnedFd>, Failure> {
 }
 
 /// Builds the tree in this mount namespace and makes it the root.
-pub(super) fn build(order: &OpenOrder, user: User, sources: Sources) -> Result<Room, Failure> {
+pub(super) fn build(order: &OpenOrder, user: User, sources: Sources) -> Result<RoomTree, Failure> {
     rustix::mount::mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE).at(Step::RootFilesystem)?;
-    let (layers, binds) = sources.complete(order)?;
+    let (layers, binds, shares) = sources.complete(order)?;
     let system = System::take()?;
 
     let options = c"mode=0755,size=16m";
@@ -146,6 +151,9 @@ pub(super) fn build(order: &OpenOrder, user: User, sources: Sources) -> Result<R
     system.attach()?;
     let project = order.project.path();
     overlay(&layers, inside(project).at(Step::Overlay)?)?;
+    // Before what the operator shows, which is never left out.
+    let shared = share::attach(order, &shares, Path::new(".layers/work"), Path::new(COVERS.trim_start_matches('/')));
+    drop_layers(&layers)?;
     for (bind, mount) in order.binds.iter().zip(&binds) {
         attach_bind(bind, mount).map_err(|error| Failure::new(Step::Binds, error).about(bind.target.path().display()))?;
     }
@@ -153,15 +161,19 @@ pub(super) fn build(order: &OpenOrder, user: User, sources: Sources) -> Result<R
 
     let root = rustix::fs::open(project, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).at(Step::Overlay)?;
     let bare = namespace::detached(project, true).at(Step::Masks)?;
-    let masks = MaskOrder { lift: Vec::new(), cover: order.masked.clone() };
+    let masks = MaskOrder { cover: order.masked.clone(), ..MaskOrder::default() };
     let uncovered = remask(&root, Path::new(COVERS), &masks)?;
     let slash = rustix::fs::open("/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).at(Step::PivotRoot)?;
     sys::mount_setattr(&slash, false, READ_ONLY, None).at(Step::PivotRoot)?;
-    let targets = order.binds.iter().map(|bind| bind.target.path()).filter(|target| !target.starts_with(project));
+    let shared_targets = || shared.iter().map(|share| share.target.path());
+    // What lies in another share is carried along with it.
+    let outer = shared_targets().filter(|target| !shared_targets().any(|other| other != *target && target.starts_with(other)));
+    let targets = order.binds.iter().map(|bind| bind.target.path()).filter(|target| !target.starts_with(project)).chain(outer);
     let in_tmp = std::iter::once(project).chain(targets).filter(|path| path.starts_with("/tmp")).map(Path::to_owned).collect();
     let binds = order.binds.iter().filter(|bind| bind.writable).map(|bind| bind.target.path());
-    let writable = std::iter::once(project).chain(binds).map(Path::to_owned).collect();
-    Ok(Room { root, bare, uncovered, project: project.to_owned(), in_tmp, writable })
+    let layered = shared.iter().filter(|share| share.layer.is_some()).map(|share| share.target.path());
+    let writable = std::iter::once(project).chain(binds).chain(layered).map(Path::to_owned).collect();
+    Ok(RoomTree { root, bare, uncovered, project: project.to_owned(), in_tmp, writable })
 }
 
 /// The host's part of the tree.
@@ -215,7 +227,7 @@ impl System {
             attach(mount, &Path::new("dev").join(name)).at(Step::Devices)?;
         }
         // No gid option: the group that owns terminals on the host does not exist here.
-        let options = c"newinstance,ptmxmode=0666,mode=0620";
+        let options = namespace::TERMINALS;
         rustix::mount::mount("devpts", "dev/pts", "devpts", MountFlags::NOSUID | MountFlags::NOEXEC, options).at(Step::Devices)?;
         attach(&self.proc, Path::new("proc")).at(Step::ProcFilesystem)
     }
@@ -250,9 +262,6 @@ fn folders(user: User) -> io::Result<()> {
     Ok(())
 }
 
-/// Where a job whose template has `models` finds them, on its own loopback.
-pub const MODELS_PORT: u16 = 61_129;
-
 /// What programs are told about where they are, so that they find the models of a room as they are started; what stands here counts less
 /// than their own settings and arguments. Codex does not heed `OPENAI_BASE_URL`, would have its provider search the web and make pictures,
 /// which the gateway refuses, and waits for names that a room does not have. Gemini asks how to sign in, and whether to trust the folder; it
@@ -280,7 +289,7 @@ pub(crate) fn accounts(User { uid, gid, .. }: User) -> (String, String) {
 }
 
 /// Attaches a detached mount, making a mount point of the same kind where there is none.
-fn attach(mount: &OwnedFd, target: &Path) -> io::Result<()> {
+pub(crate) fn attach(mount: &OwnedFd, target: &Path) -> io::Result<()> {
     if fs::symlink_metadata(target).is_err() {
         if let Some(parent) = target.parent() {
             fs::create_dir_all(parent)?;
@@ -293,7 +302,7 @@ fn attach(mount: &OwnedFd, target: &Path) -> io::Result<()> {
 }
 
 /// An absolute path as a path beneath the new root.
-fn inside(path: &Path) -> io::Result<&Path> {
+pub(crate) fn inside(path: &Path) -> io::Result<&Path> {
     let plain = path.components().skip(1).all(|part| matches!(part, Component::Normal(_)));
     match path.strip_prefix("/") {
         Ok(relative) if plain && relative != Path::new("") => Ok(relative),
@@ -314,7 +323,11 @@ fn overlay(layers: &Layers, project: &Path) -> Result<(), Failure> {
         Some(_) => c"userxattr,lowerdir=.layers/beneath:.layers/lower,upperdir=.layers/work/upper,workdir=.layers/work/work",
     };
     rustix::mount::mount("skep", project, "overlay", MountFlags::NOSUID | MountFlags::NODEV, options).at(Step::Overlay)?;
-    // The overlay keeps its own copies; a job must not reach the layers beside it.
+    Ok(())
+}
+
+/// Overlays keep their own copies; a job must not reach the layers beside them.
+fn drop_layers(layers: &Layers) -> Result<(), Failure> {
     let beneath = layers.beneath.as_ref().map(|_| ".layers/beneath");
     for layer in [".layers/lower", ".layers/work"].into_iter().chain(beneath) {
         rustix::mount::unmount(layer, UnmountFlags::DETACH).at(Step::Overlay)?;
@@ -343,6 +356,9 @@ pub(crate) fn remask(root: &OwnedFd, covers: &Path, change: &MaskOrder) -> Resul
         let path = path.path().display().to_string();
         move |error: io::Error| Failure::new(Step::Masks, error).about(path)
     };
+    if change.refresh {
+        refresh(root).map_err(|error| Failure::new(Step::Overlay, error))?;
+    }
     for path in &change.lift {
         lift(root, path.path()).map_err(about(path))?;
     }
@@ -357,7 +373,15 @@ pub(crate) fn remask(root: &OwnedFd, covers: &Path, change: &MaskOrder) -> Resul
     Ok(uncovered)
 }
 
-enum Covered {
+/// Has the overlay forget what it looked up before: mounting it again drops every name that nobody holds open.
+fn refresh(root: &OwnedFd) -> io::Result<()> {
+    rustix::process::fchdir(root)?;
+    let again = rustix::mount::mount_remount(".", MountFlags::NOSUID | MountFlags::NODEV, c"");
+    rustix::process::chdir("/")?;
+    Ok(again?)
+}
+
+pub(crate) enum Covered {
     Yes,
     Absent,
     Closed,
@@ -372,7 +396,7 @@ fn is_absent(error: rustix::io::Errno) -> bool {
 }
 
 /// Covers a path with something empty that nobody may open.
-fn mask(root: &OwnedFd, path: &Path, covers: &Path) -> io::Result<Covered> {
+pub(crate) fn mask(root: &OwnedFd, path: &Path, covers: &Path) -> io::Result<Covered> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let target = match rustix::fs::openat2(root, path, flags, Mode::empty(), NO_LINKS) {
         Ok(target) => target,
@@ -414,6 +438,7 @@ fn lift(root: &OwnedFd, path: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::MODELS_PORT;
 
     #[test]
     fn codex_is_told_where_the_models_of_a_room_are() {

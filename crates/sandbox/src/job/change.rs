@@ -10,13 +10,13 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, FileType, RenameFlags};
 
-use super::write::{Missing, open_folder, split};
+use super::write::{MissingFolder, open_folder, split};
 use crate::fault::{Failure, Step};
 
 /// Removes a file, a link or an empty folder.
 pub(super) fn delete(path: &Path) -> Result<(), Failure> {
     let run = || -> io::Result<()> {
-        let (folder, name) = open(path, Missing::Refused)?;
+        let (folder, name) = open(path, MissingFolder::Refused)?;
         let flags = match owned_kind(&folder, name)? {
             FileType::Directory => AtFlags::REMOVEDIR,
             _ => AtFlags::empty(),
@@ -30,9 +30,9 @@ pub(super) fn delete(path: &Path) -> Result<(), Failure> {
 /// Gives a file, link or folder another name, which nothing may have yet.
 pub(super) fn rename(from: &Path, to: &Path) -> Result<(), Failure> {
     let run = || -> io::Result<()> {
-        let (old_folder, old_name) = open(from, Missing::Refused)?;
+        let (old_folder, old_name) = open(from, MissingFolder::Refused)?;
         owned_kind(&old_folder, old_name)?;
-        let (new_folder, new_name) = open(to, Missing::Made)?;
+        let (new_folder, new_name) = open(to, MissingFolder::Made)?;
         rustix::fs::renameat_with(&old_folder, old_name, &new_folder, new_name, RenameFlags::NOREPLACE)?;
         rustix::fs::fsync(&new_folder)?;
         Ok(rustix::fs::fsync(&old_folder)?)
@@ -40,7 +40,7 @@ pub(super) fn rename(from: &Path, to: &Path) -> Result<(), Failure> {
     run().map_err(|error| Failure::new(Step::Move, error).about(from.display()))
 }
 
-fn open(path: &Path, missing: Missing) -> io::Result<(OwnedFd, &OsStr)> {
+fn open(path: &Path, missing: MissingFolder) -> io::Result<(OwnedFd, &OsStr)> {
     let (folder, name) = split(path)?;
     Ok((open_folder(folder, missing)?, name))
 }

@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::fault::{At, Failure, Step};
-use crate::order::{Bytes, Report};
+use crate::order::{Bytes, JobReport};
 use crate::sys;
 
 /// On the job's own /tmp: a home that vanishes with it.
@@ -23,7 +23,7 @@ const DEFAULTS: &[(&str, &str)] = &[
 ];
 
 /// Runs the command to its end and the end of everything it left behind.
-pub(super) fn run(argv: &[Bytes], env: &[(Bytes, Bytes)], terminal: bool) -> Result<Report, Failure> {
+pub(super) fn run(argv: &[Bytes], env: &[(Bytes, Bytes)], terminal: bool) -> Result<JobReport, Failure> {
     let env = environment(env);
     let name = argv.first().map(Bytes::os).unwrap_or_default();
     let about = |error| Failure::new(Step::Spawn, error).about(name.display());
@@ -44,7 +44,7 @@ pub(super) fn run(argv: &[Bytes], env: &[(Bytes, Bytes)], terminal: bool) -> Res
     let status = bury(command).at(Step::Spawn)?;
     sys::kill_all_others();
     while sys::reap(-1, true).is_ok() {}
-    Ok(Report::Ended { status, usage: sys::children_usage() })
+    Ok(JobReport::Ended { status, usage: sys::children_usage() })
 }
 
 /// Reaps whoever ends until it is the command.

@@ -26,7 +26,7 @@ pub(super) fn run(path: &Path, mode: Option<u32>) -> Result<(), Failure> {
 
 fn write(path: &Path, mode: Option<u32>) -> io::Result<()> {
     let (folder, name) = split(path)?;
-    let folder = open_folder(folder, Missing::Made)?;
+    let folder = open_folder(folder, MissingFolder::Made)?;
     let mode = match existing_mode(&folder, name)? {
         Some(kept) => kept,
         None => Mode::from_raw_mode(mode.unwrap_or(0o644) & 0o777),
@@ -59,13 +59,13 @@ pub(super) fn split(path: &Path) -> io::Result<(&Path, &OsStr)> {
 
 /// What happens with folders that are not there.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Missing {
+pub(super) enum MissingFolder {
     Made,
     Refused,
 }
 
 /// Opens a folder of the project.
-pub(super) fn open_folder(path: &Path, missing: Missing) -> io::Result<OwnedFd> {
+pub(super) fn open_folder(path: &Path, missing: MissingFolder) -> io::Result<OwnedFd> {
     // The path was decided as a real one: a link on the way was put there since.
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -75,7 +75,7 @@ pub(super) fn open_folder(path: &Path, missing: Missing) -> io::Result<OwnedFd> 
     for part in path.components() {
         walked.push(part);
         folder = match rustix::fs::openat2(&project, &walked, flags, Mode::empty(), resolve) {
-            Err(Errno::NOENT) if missing == Missing::Made => {
+            Err(Errno::NOENT) if missing == MissingFolder::Made => {
                 rustix::fs::mkdirat(&folder, part.as_os_str(), Mode::from_raw_mode(0o755))?;
                 rustix::fs::openat2(&project, &walked, flags, Mode::empty(), resolve)?
             }

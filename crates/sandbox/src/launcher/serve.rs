@@ -15,11 +15,13 @@ use crate::figures::{PAUSE, RESUME};
 use crate::holder;
 use crate::inotify::Allowances;
 use crate::mount;
+use crate::namespace::{self, User};
 use crate::order::{Bytes, LauncherOrder, LauncherReply, OpenOrder};
 use crate::packet;
 use crate::probe;
 use crate::process;
 use crate::seccomp::Filters;
+use crate::steward;
 use crate::sys;
 
 /// The one descriptor that a launcher, and then a holder, keeps from its parent.
@@ -87,8 +89,12 @@ fn serve(link: &OwnedFd, filters: &Filters) -> io::Result<()> {
                 Err(failure) => packet::send(link, &LauncherReply::Failed(failure), &[])?,
             },
             Some((LauncherOrder::Mount(order), _)) => {
-                let mounted = mount::mount(&order).map_or_else(LauncherReply::Failed, LauncherReply::Mounted);
-                packet::send(link, &mounted, &[])?;
+                match mount::mount(&order).and_then(|uncovered| Ok((uncovered, steward(&order, filters, &mut watches)?))) {
+                    Ok((uncovered, [users, steward])) => {
+                        packet::send(link, &LauncherReply::Mounted(uncovered), &[users.as_fd(), steward.as_fd()])?;
+                    }
+                    Err(failure) => packet::send(link, &LauncherReply::Failed(failure), &[])?,
+                }
             }
             Some((LauncherOrder::Mask(work, change), _)) => {
                 let masked = mount::remask(work.path(), &change).map_or_else(LauncherReply::Failed, LauncherReply::Mounted);
@@ -120,6 +126,24 @@ fn open(order: &OpenOrder, filters: &Filters, watches: &mut Allowances) -> Resul
     let holder = Pid::from_raw(pid).ok_or_else(|| Failure::new(Step::Fork, io::Error::from_raw_os_error(libc::ESRCH)))?;
     let pidfd = rustix::process::pidfd_open(holder, PidfdFlags::empty()).at(Step::Fork)?;
     Ok((pid, pidfd, kernel_end))
+}
+
+/// What an engine does not give a mounted workspace: a user namespace for its containers, and a steward by the kernel's end of its socket.
+fn steward(order: &OpenOrder, filters: &Filters, watches: &mut Allowances) -> Result<[OwnedFd; 2], Failure> {
+    let mut start = || {
+        let allowance = watches.next();
+        let users = namespace::limited(User::of_jobs(), allowance).at(Step::Watches)?;
+        let (kernel_end, steward_end) = packet::pair().at(Step::Socket)?;
+        let launcher = rustix::process::getpid();
+        let pid = sys::fork(|| match keep_only(steward_end) {
+            Ok(link) => steward::main(&link, launcher, filters),
+            Err(_) => 1,
+        })
+        .at(Step::Fork)?;
+        watches.give(pid, allowance);
+        Ok([users, kernel_end])
+    };
+    start().inspect_err(|_| mount::unmount(order.work.path()))
 }
 
 /// Starts a program of the host's as a child of this process, with which it ends.

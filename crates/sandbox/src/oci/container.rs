@@ -1,21 +1,25 @@
 //! One container: what it is told to be, its start and its removal.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::Resource;
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 use super::api::ContainerState;
-use super::{GUEST, Inner, Kind, guest, image, orphan, speakable};
+use super::{EngineKind, GUEST, Inner, guest, image, orphan, speakable};
 use crate::fault::SandboxError;
 use crate::mount::{self, Private};
-use crate::order::{OpenOrder, SpawnOrder};
+use crate::order::{OpenOrder, ShareOrder, SpawnOrder};
+use crate::resolver;
 use crate::seccomp;
-use crate::spec::{Limits, Profile};
+use crate::share;
+use crate::spec::Limits;
 
-/// Pid 1 and its watch on the socket count too, and are not the caller's.
-const OWN_TASKS: i64 = 2;
+/// Pid 1 counts too, and is not the caller's.
+const OWN_TASKS: i64 = 1;
 
 /// A container from before it is asked for until it is gone. Dropping it removes it, with everything in it.
 #[derive(Debug)]
@@ -23,6 +27,8 @@ pub(super) struct Container {
     engine: Arc<Inner>,
     name: String,
     gone: bool,
+    /// Closed when it is gone.
+    until_gone: Option<watch::Sender<()>>,
 }
 
 impl Container {
@@ -32,12 +38,12 @@ impl Container {
         image: &str,
         workspace: &OpenOrder,
         job: &SpawnOrder,
-        link: &std::path::Path,
-        private: &Private,
+        (link, private): (&std::path::Path, &Private),
+        until_gone: watch::Sender<()>,
     ) -> Result<Container, SandboxError> {
         let body = body(engine, image, workspace, job, binds(engine, workspace, link, private)?)?;
         // Before the request: an answer that never arrives leaves a container all the same.
-        let container = Container { engine: Arc::clone(engine), name: engine.name(), gone: false };
+        let container = Container { engine: Arc::clone(engine), name: engine.name(), gone: false, until_gone: Some(until_gone) };
         engine.live.lock().insert(container.name.clone());
         // A task of its own: who gives up waiting leaves a container that is made first and removed then, not the other way round.
         let made = tokio::spawn(container.make(body));
@@ -67,9 +73,12 @@ impl Drop for Container {
         if self.gone {
             return;
         }
-        let removal = remove(Arc::clone(&self.engine), self.name.clone());
+        let (removal, until_gone) = (remove(Arc::clone(&self.engine), self.name.clone()), self.until_gone.take());
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(removal);
+            runtime.spawn(async move {
+                removal.await;
+                drop(until_gone);
+            });
         }
     }
 }
@@ -99,7 +108,7 @@ const REMOVAL_PAUSES_MS: [u64; 9] = [50, 100, 200, 400, 800, 1600, 3200, 6400, 1
 /// Everything that closes it, in the words of the engine's API.
 fn body(engine: &Inner, image: &str, workspace: &OpenOrder, job: &SpawnOrder, binds: Vec<String>) -> Result<Value, SandboxError> {
     let limits = &job.limits;
-    let is_podman = engine.settings.kind == Kind::Podman;
+    let is_podman = engine.settings.kind == EngineKind::Podman;
     let own = if is_podman { "private" } else { "" };
     let mut host = json!({
         "Binds": binds,
@@ -113,6 +122,8 @@ fn body(engine: &Inner, image: &str, workspace: &OpenOrder, job: &SpawnOrder, bi
         "IpcMode": "private",
         "PidMode": own,
         "UTSMode": own,
+        // Pid 1 enters one that the room's user owns, which it may only from here.
+        "UsernsMode": "host",
         "CgroupnsMode": "private",
         "PidsLimit": i64::from(limits.pids) + OWN_TASKS,
         "Ulimits": ulimits(limits),
@@ -171,7 +182,7 @@ const MASKED: &[&str] = &[
 fn security(engine: &Inner, job: &SpawnOrder) -> Result<Vec<String>, SandboxError> {
     // Labels of SELinux would keep it from reading the host's own programs.
     let mut options = vec!["no-new-privileges".to_owned(), "label=disable".to_owned(), seccomp_option(engine, job)?];
-    if engine.settings.kind == Kind::Podman {
+    if engine.settings.kind == EngineKind::Podman {
         options.push(format!("mask={}", MASKED.join(":")));
     }
     Ok(options)
@@ -188,7 +199,8 @@ fn binds(engine: &Inner, workspace: &OpenOrder, link: &std::path::Path, private:
         bind(link, guest::LINK_FOLDER.as_ref(), false)?,
         bind(&workspace.work.path().join(mount::SHOWN), workspace.project.path(), true)?,
     ];
-    for (place, shown) in private.places() {
+    binds.push(bind(&resolver_settings(engine)?, "/etc/resolv.conf".as_ref(), false)?);
+    for (place, shown) in private.places().into_iter().chain([private.terminals()]) {
         binds.push(bind(&place, shown.as_ref(), true)?);
     }
     for (name, kind) in image::host_paths() {
@@ -202,7 +214,16 @@ fn binds(engine: &Inner, workspace: &OpenOrder, link: &std::path::Path, private:
         let source = if extra.writable { mount::bind(workspace.work.path(), at) } else { extra.source.path().to_owned() };
         binds.push(bind(&source, extra.target.path(), extra.writable)?);
     }
+    for (source, share) in made_shares(workspace) {
+        binds.push(bind(&source, share.target.path(), share.layer.is_some())?);
+    }
     Ok(binds)
+}
+
+/// The shares that could be made, and where they are mounted.
+pub(super) fn made_shares(workspace: &OpenOrder) -> impl Iterator<Item = (std::path::PathBuf, &ShareOrder)> {
+    let placed = workspace.shares.iter().enumerate().map(|(at, share)| (share::engine_path(workspace.work.path(), at), share));
+    placed.filter(|(path, _)| path.exists())
 }
 
 /// Only downward: an engine that may not raise limits fails at its own defaults.
@@ -225,19 +246,30 @@ const PROCESSES_OF_ALL: u64 = 16_384;
 
 /// Docker takes a profile itself, Podman the path of one.
 fn seccomp_option(engine: &Inner, job: &SpawnOrder) -> Result<String, SandboxError> {
-    let internet = job.profile == Profile::StandardNet || !job.doors.is_empty() || job.inlets > 0;
+    let internet = guest::asks_names(job);
     let profile = seccomp::profile(internet).to_string();
-    if engine.settings.kind == Kind::Docker {
+    if engine.settings.kind == EngineKind::Docker {
         return Ok(format!("seccomp={profile}"));
     }
-    let path = engine.settings.home.join(if internet { "seccomp-net.json" } else { "seccomp.json" });
+    let path = written(engine, if internet { "seccomp-net.json" } else { "seccomp.json" }, &profile)?;
+    Ok(format!("seccomp={}", speakable(&path)?))
+}
+
+/// What a container has for `/etc/resolv.conf`, where an engine would put the host's.
+fn resolver_settings(engine: &Inner) -> Result<PathBuf, SandboxError> {
+    written(engine, "resolv.conf", resolver::SETTINGS)
+}
+
+/// A file of the engine's folder with this content.
+fn written(engine: &Inner, name: &str, content: &str) -> Result<PathBuf, SandboxError> {
+    let path = engine.settings.home.join(name);
     // The folder is the kernel's alone, so what lies there is what it wrote.
-    if std::fs::read_to_string(&path).is_ok_and(|held| held == profile) {
-        return Ok(format!("seccomp={}", speakable(&path)?));
+    if std::fs::read_to_string(&path).is_ok_and(|held| held == content) {
+        return Ok(path);
     }
     let fresh = path.with_extension(format!("{}.new", engine.name()));
-    std::fs::write(&fresh, profile)
+    std::fs::write(&fresh, content)
         .and_then(|()| std::fs::rename(&fresh, &path))
-        .map_err(SandboxError::io("writing the system-call profile"))?;
-    Ok(format!("seccomp={}", speakable(&path)?))
+        .map_err(SandboxError::io("writing what a container is shown"))?;
+    Ok(path)
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::api::{Api, EngineVersion};
-use super::{Kind, Settings};
+use super::{EngineKind, Settings};
 use crate::fault::SandboxError;
 use crate::holder;
 use crate::launcher::Errand;
@@ -21,8 +21,8 @@ const SERVICE_START_MAX: Duration = Duration::from_secs(30);
 
 /// What was found of one engine, for a person.
 #[derive(Debug, Clone)]
-pub struct Found {
-    pub kind: Kind,
+pub struct FoundEngine {
+    pub kind: EngineKind,
     /// A socket that answers, and what it says of itself.
     pub answers: Option<(PathBuf, String)>,
     /// The program that could be started, as only Podman's can be by us.
@@ -30,10 +30,10 @@ pub struct Found {
 }
 
 /// Looks for every engine, and starts nothing.
-pub async fn found() -> Vec<Found> {
+pub async fn found() -> Vec<FoundEngine> {
     let mut all = Vec::new();
-    for kind in Kind::ALL {
-        let mut found = Found { kind, answers: None, program: program(kind.name()) };
+    for kind in EngineKind::ALL {
+        let mut found = FoundEngine { kind, answers: None, program: program(kind.name()) };
         for socket in sockets(kind) {
             if found.answers.is_none()
                 && let Ok((_, said)) = reach(kind, &socket).await
@@ -48,19 +48,19 @@ pub async fn found() -> Vec<Found> {
 
 /// Podman's service, started for one kernel and ended with it.
 #[derive(Debug)]
-pub(super) struct Service {
+pub(super) struct EngineService {
     pidfd: OwnedFd,
     socket: PathBuf,
 }
 
-impl Drop for Service {
+impl Drop for EngineService {
     fn drop(&mut self) {
         let _ = rustix::process::pidfd_send_signal(&self.pidfd, Signal::KILL);
         let _ = std::fs::remove_file(&self.socket);
     }
 }
 
-pub(super) async fn connect(settings: &Settings, errand: &Errand) -> Result<(Api, Option<Service>), SandboxError> {
+pub(super) async fn connect(settings: &Settings, errand: &Errand) -> Result<(Api, Option<EngineService>), SandboxError> {
     let kind = settings.kind;
     let mut tried = Vec::new();
     for socket in sockets(kind) {
@@ -69,7 +69,7 @@ pub(super) async fn connect(settings: &Settings, errand: &Errand) -> Result<(Api
             Err(why) => tried.push(format!("{}: {why}", socket.display())),
         }
     }
-    match program(kind.name()).filter(|_| kind == Kind::Podman) {
+    match program(kind.name()).filter(|_| kind == EngineKind::Podman) {
         Some(program) => serve(settings, errand, &program).await,
         None => {
             tried.push(format!("there is no program `{kind}` to start either"));
@@ -79,7 +79,7 @@ pub(super) async fn connect(settings: &Settings, errand: &Errand) -> Result<(Api
 }
 
 /// Starts `podman system service` on a socket that only the kernel reaches.
-async fn serve(settings: &Settings, errand: &Errand, program: &Path) -> Result<(Api, Option<Service>), SandboxError> {
+async fn serve(settings: &Settings, errand: &Errand, program: &Path) -> Result<(Api, Option<EngineService>), SandboxError> {
     clear(&settings.home);
     let socket = address(&settings.home);
     let mut argv = vec![program.as_os_str().to_owned()];
@@ -89,7 +89,7 @@ async fn serve(settings: &Settings, errand: &Errand, program: &Path) -> Result<(
     listen.push(&socket);
     argv.push(listen);
     let pidfd = errand.start(argv.into_iter().map(Into::into).collect()).await?;
-    let service = Service { pidfd, socket };
+    let service = EngineService { pidfd, socket };
     let began = Instant::now();
     loop {
         let why = match reach(settings.kind, &service.socket).await {
@@ -135,26 +135,28 @@ fn flags() -> Vec<&'static str> {
     flags
 }
 
-async fn reach(kind: Kind, socket: &Path) -> Result<(Api, EngineVersion), String> {
+async fn reach(kind: EngineKind, socket: &Path) -> Result<(Api, EngineVersion), String> {
     if !socket.exists() {
         return Err("no such socket".to_owned());
     }
     let (api, said) = Api::connect(socket.to_owned()).await.map_err(|error| error.to_string())?;
     // A socket with one engine's name may be the other's.
     match (kind, said.is_podman()) {
-        (Kind::Podman, true) | (Kind::Docker, false) => Ok((api, said)),
-        (Kind::Podman, false) => Err("Docker answers there".to_owned()),
-        (Kind::Docker, true) => Err("Podman answers there".to_owned()),
+        (EngineKind::Podman, true) | (EngineKind::Docker, false) => Ok((api, said)),
+        (EngineKind::Podman, false) => Err("Docker answers there".to_owned()),
+        (EngineKind::Docker, true) => Err("Podman answers there".to_owned()),
     }
 }
 
 /// Where engines listen, in the order in which they are tried.
-fn sockets(kind: Kind) -> Vec<PathBuf> {
+fn sockets(kind: EngineKind) -> Vec<PathBuf> {
     let named = |name: &str| std::env::var_os(name).and_then(|value| Some(PathBuf::from(value.to_str()?.strip_prefix("unix://")?)));
     let mine = |path: &str| std::env::var_os("XDG_RUNTIME_DIR").map(|folder| Path::new(&folder).join(path));
     let all = match kind {
-        Kind::Podman => [named("CONTAINER_HOST"), named("DOCKER_HOST"), mine("podman/podman.sock"), Some("/run/podman/podman.sock".into())],
-        Kind::Docker => [named("DOCKER_HOST"), mine("docker.sock"), Some("/var/run/docker.sock".into()), None],
+        EngineKind::Podman => {
+            [named("CONTAINER_HOST"), named("DOCKER_HOST"), mine("podman/podman.sock"), Some("/run/podman/podman.sock".into())]
+        }
+        EngineKind::Docker => [named("DOCKER_HOST"), mine("docker.sock"), Some("/var/run/docker.sock".into()), None],
     };
     all.into_iter().flatten().collect()
 }

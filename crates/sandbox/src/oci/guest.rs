@@ -1,7 +1,8 @@
 //! Pid 1 of a container: this program once more, with a job's order instead of arguments.
 //!
 //! It makes sure that the container is closed, does what pid 1 of a native job does, reports, and stays until the kernel has seen
-//! enough. **Invariant.** It ends, and with it the container, when the kernel's end of its socket closes.
+//! enough. **Invariant.** It ends, and with it the container, when the kernel's end of its socket closes. **Invariant.** It has one thread and
+//! no handler but its own, so that no signal of the job's ends it.
 
 use std::fs;
 use std::io;
@@ -9,18 +10,23 @@ use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::path::Path;
 
 use rustix::process::DumpableBehavior;
+use rustix::thread::LinkNameSpaceType;
 use serde::{Deserialize, Serialize};
 
 use super::link;
 use crate::door;
 use crate::fault::{At, Failure, Step};
+use crate::figures::{PAUSE, RESUME};
 use crate::inlet;
 use crate::job;
 use crate::landlock::{self, Landlock};
+use crate::namespace;
 use crate::order::{ActOrder, Bytes, SpawnOrder};
 use crate::packet;
 use crate::process;
+use crate::resolver::Resolver;
 use crate::seccomp::Filters;
+use crate::spec::Profile;
 use crate::sys;
 use crate::terminal;
 
@@ -35,7 +41,7 @@ pub(super) const SOCKET: &str = "socket";
 const STREAMS_AND_REPORT: usize = 4;
 const REPORT_FD: RawFd = 3;
 
-/// Kernel to guest, with stdin, stdout, stderr and the report.
+/// Kernel to guest, with stdin, stdout, stderr, the report and the room's user namespace.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct GuestOrder {
     pub(super) project: Bytes,
@@ -44,7 +50,7 @@ pub(super) struct GuestOrder {
     pub(super) job: SpawnOrder,
 }
 
-/// Guest to kernel; `Started` brings the doors, the inlets and the terminal.
+/// Guest to kernel; `Started` brings the doors, the inlets, the terminal, and the resolver if the job [`asks_names`].
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum GuestReply {
     Started,
@@ -54,6 +60,10 @@ pub(super) enum GuestReply {
 /// Runs one job as pid 1 of a container. The program calls it first in `main` when its only argument is [`GUEST`], and exits with
 /// what it returns.
 pub fn guest() -> i32 {
+    // A handler that the program came with is a way for the job to end this process; see `sys::end_with` too.
+    if sys::reset_signals(&[PAUSE.as_raw(), RESUME.as_raw()]).is_err() {
+        return 1;
+    }
     let Ok(socket) = link::connect().and_then(out_of_the_way) else { return 1 };
     let _ = process::wipe_memory_of_start("skep: room");
     let Ok(Some((order, mut files))) = packet::receive::<GuestOrder>(&socket) else { return 1 };
@@ -62,11 +72,15 @@ pub fn guest() -> i32 {
         if let Some((_, theirs)) = &line {
             terminal::streams(theirs, &mut files)?;
         }
-        arrange(files)?;
-        watch(&socket)?;
+        let users = arrange(files)?;
+        socket.try_clone().and_then(sys::end_with).at(Step::Lifeline)?;
         let mut openings = door::open(&order.job.doors)?;
         openings.extend(inlet::open(order.job.inlets)?);
         openings.extend(line.map(|(ours, _)| ours));
+        if asks_names(&order.job) {
+            openings.push(Resolver::open()?.into());
+        }
+        join(&users)?;
         let fds: Vec<_> = openings.iter().map(AsFd::as_fd).collect();
         packet::send(&socket, &GuestReply::Started, &fds).at(Step::Socket)
     });
@@ -81,9 +95,8 @@ pub fn guest() -> i32 {
     }
     drop(report);
     // The kernel reads what the container used, and then hangs up.
-    loop {
-        std::thread::park();
-    }
+    let _: io::Result<Option<(bool, _)>> = packet::receive(&socket);
+    0
 }
 
 /// Is this a room? Whatever the engine was told, pid 1 looks for itself.
@@ -94,6 +107,9 @@ fn closed() -> Result<(), Failure> {
     let none = |name: &str| u64::from_str_radix(field(name), 16) == Ok(0);
     if rustix::process::getpid().as_raw_nonzero().get() != 1 {
         return refuse("the process is not the first of its own pid namespace");
+    }
+    if field("Threads") != "1" {
+        return refuse("the process has a second thread");
     }
     if rustix::process::geteuid().is_root() || rustix::process::getegid().is_root() {
         return refuse("the user is root");
@@ -125,29 +141,29 @@ fn out_of_the_way(fd: OwnedFd) -> io::Result<OwnedFd> {
     Ok(rustix::io::fcntl_dupfd_cloexec(fd, REPORT_FD + 1)?)
 }
 
-/// Streams to 0, 1, 2 and the report to 3.
-fn arrange(files: Vec<OwnedFd>) -> Result<(), Failure> {
-    if files.len() != STREAMS_AND_REPORT {
-        return Err(Failure::new(Step::Descriptors, io::Error::from_raw_os_error(libc::EBADF)));
-    }
+/// Whether a job could ask for names: without internet sockets, which the engine's filter refuses, it cannot.
+pub(super) fn asks_names(job: &SpawnOrder) -> bool {
+    job.profile == Profile::StandardNet || !job.doors.is_empty() || job.inlets > 0
+}
+
+/// Enters the room's user namespace, whose limits are the room's, and gives up at once the rights that this brings.
+fn join(users: &OwnedFd) -> Result<(), Failure> {
+    rustix::thread::move_into_link_name_space(users.as_fd(), Some(LinkNameSpaceType::User)).at(Step::Watches)?;
+    namespace::forswear().at(Step::Privileges)?;
+    sys::drop_capabilities().at(Step::Privileges)?;
+    closed()
+}
+
+/// Streams to 0, 1, 2 and the report to 3. The user namespace comes back.
+fn arrange(mut files: Vec<OwnedFd>) -> Result<OwnedFd, Failure> {
+    let users = files.pop().filter(|_| files.len() == STREAMS_AND_REPORT);
+    let users = users.ok_or_else(|| Failure::new(Step::Descriptors, io::Error::from_raw_os_error(libc::EBADF)))?;
+    let users = out_of_the_way(users).at(Step::Descriptors)?;
     let files = files.into_iter().map(out_of_the_way).collect::<io::Result<Vec<_>>>().at(Step::Descriptors)?;
     for (target, file) in files.iter().enumerate() {
         sys::place(file, target as RawFd, target < 3).at(Step::Descriptors)?;
     }
-    Ok(())
-}
-
-/// Ends this process with the kernel's end of the socket. A thread, because pid 1 waits for its children meanwhile.
-fn watch(socket: &OwnedFd) -> Result<(), Failure> {
-    let lifeline = socket.try_clone().at(Step::Lifeline)?;
-    let wait = move || {
-        let _: io::Result<Option<(bool, _)>> = packet::receive(&lifeline);
-        sys::exit(1)
-    };
-    let lifeline = std::thread::Builder::new().name("lifeline".to_owned()).stack_size(256 * 1024);
-    // A signal that the job sends while pid 1 has them blocked, as it has during a spawn, would find this thread and end both.
-    sys::deaf(|| lifeline.spawn(wait)).at(Step::Lifeline)?;
-    Ok(())
+    Ok(users)
 }
 
 /// The rest of a native job's way in.

@@ -13,13 +13,17 @@ use rustix::process::{Pid, PidfdFlags, Signal};
 use tokio::sync::{oneshot, watch};
 
 use super::Inner;
-use super::container::Container;
-use super::guest::{GuestOrder, GuestReply};
+use super::container::{Container, made_shares};
+use super::guest::{self, GuestOrder, GuestReply};
 use super::link::{Listener, Socket};
+use crate::dying::{Dying, UnclaimedJob};
+use crate::epoll::EpollGauge;
 use crate::fault::SandboxError;
+use crate::launcher::Mounted;
 use crate::link::Unreported;
 use crate::mount::{self, Private};
 use crate::order::{MaskOrder, OpenOrder, SpawnOrder, Uncovered};
+use crate::packet;
 use crate::spec::{Enforcement, Usage};
 use crate::sys;
 use crate::workspace::{Keeper, Underway};
@@ -34,12 +38,18 @@ const END_MAX: Duration = Duration::from_secs(5);
 const LINKS: &str = "links";
 
 #[derive(Debug)]
-pub(crate) struct Room {
+pub(crate) struct ContainerRoom {
     engine: Arc<Inner>,
     image: String,
     order: OpenOrder,
+    /// The user namespace of its jobs.
+    users: OwnedFd,
+    steward: OwnedFd,
     next: AtomicU64,
     jobs: Arc<Jobs>,
+    dying: Dying,
+    /// Containers whose jobs were given up before they started. Each channel closes when its container is gone.
+    abandoned: Mutex<Vec<watch::Receiver<()>>>,
 }
 
 /// Who is to be killed, and how many are not buried yet.
@@ -49,10 +59,21 @@ struct Jobs {
     unburied: watch::Sender<usize>,
 }
 
-impl Room {
-    pub(super) fn new(engine: Arc<Inner>, image: String, order: OpenOrder) -> Room {
+impl ContainerRoom {
+    pub(super) fn new(engine: Arc<Inner>, image: String, mounted: Mounted) -> ContainerRoom {
+        let Mounted { order, users, steward, .. } = mounted;
         let jobs = Jobs { running: Mutex::default(), unburied: watch::Sender::new(0) };
-        Room { engine, image, order, next: AtomicU64::new(1), jobs: Arc::new(jobs) }
+        ContainerRoom {
+            engine,
+            image,
+            order,
+            users,
+            steward,
+            next: AtomicU64::new(1),
+            jobs: Arc::new(jobs),
+            dying: Dying::default(),
+            abandoned: Mutex::default(),
+        }
     }
 
     /// Starts a job in a new container. `files` are its streams and the report.
@@ -60,7 +81,9 @@ impl Room {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let link = Listener::open(self.folder(id)).map_err(SandboxError::io("making a container's socket"))?;
         let private = Private::mount(self.order.work.path(), id, &job.limits).map_err(SandboxError::io("mounting a job's /tmp"))?;
-        let container = Container::start(&self.engine, &self.image, &self.order, &job, link.folder(), &private).await?;
+        let (gone, still_there) = watch::channel(());
+        let abandoned = Abandoned { of: &self.abandoned, container: Some(still_there) };
+        let container = Container::start(&self.engine, &self.image, &self.order, &job, (link.folder(), &private), gone).await?;
         let socket = self.answer(&link, &container).await?;
         drop(link);
         let (pid, pidfd) = self.first_process(&socket)?;
@@ -76,21 +99,48 @@ impl Room {
         job.limits.pids = u32::MAX;
         let binds = self.order.binds.iter().filter(|bind| bind.writable).map(|bind| bind.target.clone());
         let project = self.order.project.clone();
-        let writable = std::iter::once(project.clone()).chain(binds).collect();
-        let openings = grave.order(GuestOrder { project, writable, job }, &files).await?;
+        let layered = made_shares(&self.order).filter(|(_, share)| share.layer.is_some()).map(|(_, share)| share.target.clone());
+        let writable = std::iter::once(project.clone()).chain(binds).chain(layered).collect();
+        let asks = guest::asks_names(&job);
+        let given: Vec<BorrowedFd<'_>> = files.iter().chain([&self.users]).map(AsFd::as_fd).collect();
+        let mut openings = grave.order(GuestOrder { project, writable, job }, &given).await?;
         drop(files);
+        if asks {
+            let resolver = openings.pop().ok_or(SandboxError::Gone { who: "container" })?;
+            let told = packet::send(&self.steward, &(), &[resolver.as_fd(), pidfd.as_fd()]);
+            told.map_err(SandboxError::io("telling the steward of a container"))?;
+        }
         let (tell, unreported) = oneshot::channel();
         let pidfd = Arc::new(pidfd);
         let copy = pidfd.try_clone().map_err(SandboxError::io("watching a container"))?;
+        abandoned.started();
         self.jobs.running.lock().insert(id, Arc::clone(&pidfd));
         self.jobs.unburied.send_modify(|count| *count += 1);
         tokio::spawn(bury(Arc::clone(&self.jobs), id, (container, private), pidfd, tell, Arc::clone(&grave.shortage)));
-        Ok(Underway { pid, pidfd: copy, openings, unreported, keeper: Keeper::Engine(grave) })
+        Ok(Underway { pid, job: UnclaimedJob::new(copy, &self.dying), openings, unreported, keeper: Keeper::Engine(grave) })
     }
 
     /// Changes what is masked in containers to come.
     pub(crate) async fn remask(&self, change: MaskOrder) -> Result<Uncovered, SandboxError> {
         self.engine.errand.remask(self.order.work.clone(), change).await
+    }
+
+    pub(crate) fn epolls(&self) -> Arc<EpollGauge> {
+        Arc::clone(&self.engine.errand.epolls)
+    }
+
+    pub(crate) fn dying(&self) -> &Dying {
+        &self.dying
+    }
+
+    /// See [`crate::Workspace::buried`].
+    pub(crate) async fn buried(&self) -> Result<(), SandboxError> {
+        loop {
+            let Some(mut container) = self.abandoned.lock().last().cloned() else { break };
+            while container.changed().await.is_ok() {}
+            self.abandoned.lock().retain(|other| !other.same_channel(&container));
+        }
+        self.dying.gone().await
     }
 
     fn folder(&self, id: u64) -> PathBuf {
@@ -136,7 +186,7 @@ impl Room {
     }
 }
 
-impl Drop for Room {
+impl Drop for ContainerRoom {
     fn drop(&mut self) {
         self.jobs.kill();
         mount::unmount(self.order.work.path());
@@ -149,6 +199,24 @@ impl Jobs {
         for pidfd in self.running.lock().values() {
             let _ = rustix::process::pidfd_send_signal(pidfd, Signal::KILL);
         }
+    }
+}
+
+/// A job that starts. Dropped before it has, its container is one to wait for.
+struct Abandoned<'a> {
+    of: &'a Mutex<Vec<watch::Receiver<()>>>,
+    container: Option<watch::Receiver<()>>,
+}
+
+impl Abandoned<'_> {
+    fn started(mut self) {
+        self.container = None;
+    }
+}
+
+impl Drop for Abandoned<'_> {
+    fn drop(&mut self) {
+        self.of.lock().extend(self.container.take());
     }
 }
 
@@ -205,9 +273,8 @@ pub(crate) struct Grave {
 }
 
 impl Grave {
-    async fn order(&self, order: GuestOrder, files: &[OwnedFd]) -> Result<Vec<OwnedFd>, SandboxError> {
-        let fds: Vec<BorrowedFd<'_>> = files.iter().map(AsFd::as_fd).collect();
-        self.socket.send(&order, &fds).await.map_err(SandboxError::io("telling a container its job"))?;
+    async fn order(&self, order: GuestOrder, files: &[BorrowedFd<'_>]) -> Result<Vec<OwnedFd>, SandboxError> {
+        self.socket.send(&order, files).await.map_err(SandboxError::io("telling a container its job"))?;
         match self.socket.receive().await {
             Ok((GuestReply::Started, openings)) => Ok(openings),
             Ok((GuestReply::Failed(failure), _)) => Err(failure.into()),

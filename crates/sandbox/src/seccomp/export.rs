@@ -1,11 +1,11 @@
 //! The filters in the words of container engines: a seccomp profile of the OCI runtime specification.
 //!
 //! Made from the same verdicts. Engines compare whole 64-bit arguments where we look at the low half, so a container's pid 1
-//! loads the filter itself as well; this one holds from before it starts.
+//! loads the filter itself as well; this one holds from before it starts, and leaves pid 1 what it needs until then.
 
 use serde_json::{Value, json};
 
-use super::{ALLOW, Families, REFUSE, Verdict, calls, standard};
+use super::{ALLOW, Families, FilterAction, REFUSE, calls, standard};
 
 #[cfg(target_arch = "x86_64")]
 const ARCHITECTURE: &str = "SCMP_ARCH_X86_64";
@@ -18,9 +18,9 @@ pub(crate) fn profile(internet: bool) -> Value {
     let (mut allowed, mut refused, mut conditional) = (Vec::new(), Vec::new(), Vec::new());
     for (number, verdict) in standard(families) {
         let Some(name) = calls::name(number) else { continue };
-        match verdict {
-            Verdict::Return(ALLOW) => allowed.push(name),
-            Verdict::Return(_) => refused.push(name),
+        match entering(number).unwrap_or(verdict) {
+            FilterAction::Return(ALLOW) => allowed.push(name),
+            FilterAction::Return(_) => refused.push(name),
             other => conditional.extend(conditions(&other).into_iter().map(|args| rule(&[name], ALLOW, args))),
         }
     }
@@ -35,6 +35,15 @@ pub(crate) fn profile(internet: bool) -> Value {
     })
 }
 
+/// What pid 1 of a container needs before it loads the filter itself: to enter the room's user namespace, and to give up rights.
+fn entering(number: u32) -> Option<FilterAction> {
+    match libc::c_long::from(number) {
+        libc::SYS_setns => Some(FilterAction::Only { argument: 1, values: vec![libc::CLONE_NEWUSER as u32] }),
+        libc::SYS_capset => Some(FilterAction::Return(ALLOW)),
+        _ => None,
+    }
+}
+
 fn rule(names: &[&str], action: u32, args: Vec<Value>) -> Value {
     if action == ALLOW {
         json!({ "names": names, "action": "SCMP_ACT_ALLOW", "args": args })
@@ -44,28 +53,36 @@ fn rule(names: &[&str], action: u32, args: Vec<Value>) -> Value {
 }
 
 /// When a call is allowed: one list of comparisons, or another, or another.
-fn conditions(verdict: &Verdict) -> Vec<Vec<Value>> {
-    let compare = |index: u32, op: &str, value: u32| json!({ "index": index, "op": format!("SCMP_CMP_{op}"), "value": value });
+fn conditions(verdict: &FilterAction) -> Vec<Vec<Value>> {
+    let compare = |index: u32, op: &str, value: u64| json!({ "index": index, "op": format!("SCMP_CMP_{op}"), "value": value });
     match verdict {
-        Verdict::Return(_) => Vec::new(),
+        FilterAction::Return(_) => Vec::new(),
         // Nothing an engine could say; the filter of pid 1 does.
-        Verdict::Idle { .. } => vec![Vec::new()],
-        Verdict::NoneOf { argument, bits } => {
+        FilterAction::Idle { .. } => vec![Vec::new()],
+        FilterAction::NoneOf { argument, bits } => {
             vec![vec![json!({ "index": argument, "op": "SCMP_CMP_MASKED_EQ", "value": bits, "valueTwo": 0 })]]
         }
-        Verdict::Only { argument, values } => values.iter().map(|value| vec![compare(*argument, "EQ", *value)]).collect(),
-        // An argument can be compared once in a rule, so "neither of these" is: below, between, above.
-        Verdict::AllBut { argument, values } => {
-            let (Some(low), Some(high)) = (values.iter().min(), values.iter().max()) else { return vec![Vec::new()] };
-            let between = (low + 1..*high).filter(|value| !values.contains(value)).map(|value| vec![compare(*argument, "EQ", value)]);
-            [vec![compare(*argument, "LT", *low)], vec![compare(*argument, "GT", *high)]].into_iter().chain(between).collect()
+        FilterAction::Only { argument, values } => {
+            // A `-1` comes with its upper half set or not, as the caller's compiler likes.
+            let whole = values.iter().filter(|value| **value == u32::MAX).map(|_| u64::MAX);
+            values.iter().map(|value| u64::from(*value)).chain(whole).map(|value| vec![compare(*argument, "EQ", value)]).collect()
         }
-        Verdict::Sockets { families } => {
+        // An argument can be compared once in a rule, so "neither of these" is: below, between, above.
+        FilterAction::AllBut { argument, values } => {
+            let (Some(low), Some(high)) = (values.iter().min(), values.iter().max()) else { return vec![Vec::new()] };
+            let between =
+                (low + 1..*high).filter(|value| !values.contains(value)).map(|value| vec![compare(*argument, "EQ", u64::from(value))]);
+            [vec![compare(*argument, "LT", u64::from(*low))], vec![compare(*argument, "GT", u64::from(*high))]]
+                .into_iter()
+                .chain(between)
+                .collect()
+        }
+        FilterAction::Sockets { families } => {
             let of = |(family, protocols): &(i32, &'static [i32])| -> Vec<Vec<Value>> {
-                let family = compare(0, "EQ", *family as u32);
+                let family = compare(0, "EQ", u64::from(*family as u32));
                 match protocols {
                     [] => vec![vec![family]],
-                    some => some.iter().map(|protocol| vec![family.clone(), compare(2, "EQ", *protocol as u32)]).collect(),
+                    some => some.iter().map(|protocol| vec![family.clone(), compare(2, "EQ", u64::from(*protocol as u32))]).collect(),
                 }
             };
             families.iter().flat_map(of).collect()
@@ -97,6 +114,8 @@ mod tests {
         assert_eq!(of("read"), [("SCMP_ACT_ALLOW", &vec![])]);
         assert_eq!(of("ptrace"), [("SCMP_ACT_ERRNO", &vec![])]);
         assert_eq!(of("clone3"), []);
+        assert_eq!(of("setns"), [("SCMP_ACT_ALLOW", &vec![json!({ "index": 1, "op": "SCMP_CMP_EQ", "value": libc::CLONE_NEWUSER })])]);
+        assert_eq!(of("unshare"), [("SCMP_ACT_ERRNO", &vec![])]);
         assert_eq!(of("socket"), [("SCMP_ACT_ALLOW", &vec![json!({ "index": 0, "op": "SCMP_CMP_EQ", "value": libc::AF_UNIX })])]);
         let clone = of("clone");
         assert_eq!(clone.len(), 1);

@@ -14,11 +14,12 @@ use tokio::task::AbortHandle;
 use super::Keeper;
 use crate::cgroup::{self, Group};
 use crate::disk::Overfull;
+use crate::dying::Dying;
 use crate::fault::{Failure, SandboxError, Step};
-use crate::figures::{JobFigures, Running};
+use crate::figures::{JobControl, JobFigures, Running};
 use crate::inlet::Inlets;
 use crate::link::Unreported;
-use crate::order::Report;
+use crate::order::JobReport;
 use crate::spec::{Act, Enforcement, Exit, Usage};
 
 /// Why a job was ended from outside.
@@ -45,14 +46,14 @@ pub struct Job {
     /// What holds its memory, if not a cgroup.
     pub(super) without_group: Enforcement,
     /// Where it is named when it is killed.
-    pub(super) dying: super::Dying,
+    pub(super) dying: Dying,
     /// It ended by itself, so there is nothing to kill.
     pub(super) over: bool,
 }
 
 /// How a job ended and what it used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ended {
+pub struct JobEnd {
     pub exit: Exit,
     pub timed_out: bool,
     pub out_of_memory: bool,
@@ -94,19 +95,23 @@ impl Job {
         self.running.kill();
     }
 
+    pub fn control(&self) -> JobControl {
+        JobControl(Arc::clone(&self.running))
+    }
+
     /// What the job uses now; `None` when it is on its way out.
     pub fn figures(&self) -> Option<JobFigures> {
         self.running.figures()
     }
 
     /// Waits until the command has ended and nothing that it started lives any more.
-    pub async fn wait(mut self) -> Result<Ended, SandboxError> {
+    pub async fn wait(mut self) -> Result<JobEnd, SandboxError> {
         let mut bytes = Vec::new();
         self.report.read_to_end(&mut bytes).await.map_err(SandboxError::io("reading a job's report"))?;
         let (exit, usage) = match serde_json::from_slice(&bytes) {
-            Ok(Report::Ended { status, usage }) => (exit(status), usage),
-            Ok(Report::Written) => (Exit::Code(0), Usage::default()),
-            Ok(Report::Failed(failure)) => return Err(self.fault(failure)),
+            Ok(JobReport::Ended { status, usage }) => (exit(status), usage),
+            Ok(JobReport::Written) => (Exit::Code(0), Usage::default()),
+            Ok(JobReport::Failed(failure)) => return Err(self.fault(failure)),
             Err(_) => {
                 let (status, usage) = (&mut self.unreported).await.map_err(|_| SandboxError::Gone { who: "holder" })?;
                 (exit(status), usage)
@@ -127,7 +132,7 @@ impl Job {
             Keeper::Engine(grave) if grave.memory == Enforcement::None => (without_group, grave.pids, grave.cpu, false),
             Keeper::Engine(grave) => (grave.memory, grave.pids, grave.cpu, grave.ran_out_of_memory()),
         };
-        Ok(Ended {
+        Ok(JobEnd {
             exit,
             timed_out: cut == Some(Cut::Time),
             out_of_memory: out_of_memory || cut == Some(Cut::Memory),
@@ -168,7 +173,7 @@ impl Drop for Job {
     fn drop(&mut self) {
         self.watches.iter().for_each(AbortHandle::abort);
         if !self.over {
-            self.dying.lock().push(Arc::clone(&self.running.pidfd));
+            self.dying.note(Arc::clone(&self.running.pidfd));
             self.kill();
         }
         if let Some(group) = &self.running.group {

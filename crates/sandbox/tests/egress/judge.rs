@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use sandbox::egress::{self, ConnectionMeter, Destination, EgressPermit, EgressPolicy, EgressVerdict, No, Swap, Tally, Timeouts, To};
+use sandbox::egress::{
+    self, ConnectionMeter, Destination, EgressDenial, EgressPermit, EgressPolicy, EgressVerdict, Swap, Tally, Timeouts, To,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -37,7 +39,7 @@ impl ConnectionMeter for Told {
 impl EgressPolicy for Fake {
     fn judge<'a>(&'a self, ask: &'a Destination) -> Pin<Box<dyn Future<Output = EgressVerdict> + Send + 'a>> {
         self.heard.send(Heard::Asked(ask.clone())).unwrap();
-        let no = |reason: &str| No { reason: reason.to_owned(), hint: Some("ask a person".to_owned()) };
+        let no = |reason: &str| EgressDenial { reason: reason.to_owned(), hint: Some("ask a person".to_owned()) };
         let ruling = match ask.host.as_str() {
             host if host == self.host => EgressVerdict::Allow(EgressPermit {
                 to: self.to,

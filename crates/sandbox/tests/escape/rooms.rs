@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sandbox::oci::{self, Engine, Kind, Settings};
+use sandbox::oci::{self, Engine, EngineKind, Settings};
 use sandbox::{JobSpec, Launcher, Profile, WorkspaceSpec};
 
 use super::attempt::Attempt;
@@ -28,7 +28,7 @@ pub fn native() -> Box<dyn Runtime> {
 pub fn podman() -> Box<dyn Runtime> {
     let launcher = Launcher::start().unwrap();
     let home = tempfile::Builder::new().prefix("skep-escape-").tempdir_in("/var/tmp").unwrap();
-    let settings = Settings { kind: Kind::Podman, home: home.path().join("engine"), program: std::env::current_exe().unwrap() };
+    let settings = Settings { kind: EngineKind::Podman, home: home.path().join("engine"), program: std::env::current_exe().unwrap() };
     let rooms = Rooms::new((), |(), runtime| runtime.block_on(Engine::connect(&launcher, settings)).unwrap());
     Box::new(Podman { rooms, _home: home, _launcher: launcher })
 }

@@ -178,5 +178,5 @@ fn host(variant: &str) -> Host {
 }
 
 pub fn settings(home: &Path) -> oci::Settings {
-    oci::Settings { kind: oci::Kind::Podman, home: home.join("engine"), program: std::env::current_exe().unwrap() }
+    oci::Settings { kind: oci::EngineKind::Podman, home: home.join("engine"), program: std::env::current_exe().unwrap() }
 }

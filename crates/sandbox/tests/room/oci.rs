@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio as ProcessStdio};
 use std::time::{Duration, Instant};
 
-use sandbox::oci::{Engine, Kind, Settings};
+use sandbox::oci::{Engine, EngineKind, Settings};
 use sandbox::{JobSpec, Limits, SandboxError, Stdio, WorkspaceSpec};
 
 use super::host::{self, Host, Test, sh, text};
@@ -86,7 +86,7 @@ fn a_container_is_hardened(host: &Host) {
     assert!(limits["IpcMode"] == "private" || limits["IpcMode"] == "shareable");
     assert_eq!((&limits["Memory"], &limits["MemorySwap"]), (&(200 << 20).into(), &(200 << 20).into()));
     assert_eq!(limits["NanoCpus"], 500_000_000);
-    assert_eq!(limits["PidsLimit"], 52);
+    assert_eq!(limits["PidsLimit"], 51);
     assert_eq!(spec[0]["EffectiveCaps"], serde_json::Value::Null);
     assert_eq!(spec[0]["BoundingCaps"].as_array().map_or(0, Vec::len), 0);
     assert_eq!(config["User"], "64800:64800");
@@ -100,9 +100,17 @@ fn a_container_is_hardened(host: &Host) {
     let mut writable: Vec<&str> =
         mounts.iter().filter(|mount| mount["RW"] == true).filter_map(|mount| mount["Destination"].as_str()).collect();
     writable.sort_unstable();
-    assert_eq!(writable, ["/dev/shm", "/tmp", host.project().to_str().unwrap()]);
+    assert_eq!(writable, ["/dev/pts", "/dev/shm", "/tmp", host.project().to_str().unwrap()]);
     assert!(mounts.iter().all(|mount| !mount["Source"].as_str().unwrap().ends_with(".sock")), "{mounts:?}");
     assert_eq!(text(&host.sh(&workspace, "ls -A /.link | wc -l")), "0", "the way in is shut behind pid 1");
+    // Entering the room's user namespace brought rights, of which none are left, and it has the ids of the host.
+    let inside = text(
+        &host.sh(&workspace, "grep ^Cap /proc/self/status | tr -d '\\n\\t'; echo; readlink /proc/self/ns/user; stat -c %u /usr; id -u"),
+    );
+    let [rights, users, owner, own] = inside.lines().collect::<Vec<_>>()[..] else { panic!("{inside}") };
+    assert_eq!(rights, ["Inh", "Prm", "Eff", "Bnd", "Amb"].map(|set| format!("Cap{set}:{:016x}", 0)).concat());
+    assert_ne!(Path::new(users), fs::read_link("/proc/self/ns/user").unwrap());
+    assert_eq!((owner, own), ("0", "64800"));
 }
 
 fn the_engine_holds_the_limits(host: &Host) {
@@ -152,8 +160,8 @@ fn a_killed_kernel_leaves_nothing(host: &Host) {
     BufReader::new(kernel.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let pid: i32 = line.trim().parse().unwrap();
     let runs = || Path::new(&format!("/proc/{pid}")).exists();
-    // The project with and without masks, and the job's own /tmp and /dev/shm.
-    assert!(runs() && containers(kernel.id()).len() == 1 && mounts(&work) == 4);
+    // The project with and without masks, and the job's own /tmp, /dev/shm and /dev/pts.
+    assert!(runs() && containers(kernel.id()).len() == 1 && mounts(&work) == 5);
     kernel.kill().unwrap();
     kernel.wait().unwrap();
     wait_until("the container ends with its kernel", || !runs());
@@ -189,7 +197,7 @@ pub fn kernel(arguments: &[String]) {
 fn engines_are_for_root(host: &Host) {
     let connected = host.block_on(Engine::connect(&host.launcher, host::settings(&host.folder.path().join("home"))));
     if host.root {
-        assert_eq!(connected.unwrap().kind(), Kind::Podman);
+        assert_eq!(connected.unwrap().kind(), EngineKind::Podman);
         return;
     }
     let refused = connected.unwrap_err();
@@ -199,9 +207,9 @@ fn engines_are_for_root(host: &Host) {
 }
 
 fn an_absent_engine_is_refused(host: &Host) {
-    let settings = Settings { kind: Kind::Docker, ..host::settings(&host.folder.path().join("home")) };
+    let settings = Settings { kind: EngineKind::Docker, ..host::settings(&host.folder.path().join("home")) };
     let refused = host.block_on(Engine::connect(&host.launcher, settings)).unwrap_err();
-    assert!(matches!(&refused, SandboxError::NoEngine { engine: Kind::Docker, .. }), "{refused}");
+    assert!(matches!(&refused, SandboxError::NoEngine { engine: EngineKind::Docker, .. }), "{refused}");
     assert!(refused.to_string().contains("no such socket"), "{refused}");
     assert_eq!(refused.hint(), Some("install it: sudo apt-get install docker.io && sudo systemctl start docker"));
 }
@@ -214,7 +222,7 @@ fn a_failed_start_leaves_nothing(host: &Host) {
     let engine = host.block_on(Engine::connect(&host.launcher, Settings { program, ..host::settings(&home) })).unwrap();
     let workspace = host.block_on(engine.open(host.spec("t3"))).unwrap();
     let failed = host.run(&workspace, JobSpec::exec(["true"]));
-    assert!(matches!(&failed, Err(SandboxError::Engine { engine: Kind::Podman, .. })), "{failed:?}");
+    assert!(matches!(&failed, Err(SandboxError::Engine { engine: EngineKind::Podman, .. })), "{failed:?}");
     wait_until("the container that failed is gone", || containers(std::process::id()).is_empty());
     host.block_on(workspace.close()).unwrap();
     // The same with a program that can.

@@ -3,6 +3,7 @@
 use crate::bed::Bed;
 use kernel::{Fault, FaultKind, Kernel};
 use serde_json::Value;
+use world::event::{MergeTested, ReviewAsked};
 use world::{Event, MergePath, Scope};
 
 /// Every record after `from`, but those that come when they come: a project is looked through while its task works.
@@ -13,7 +14,7 @@ pub(super) fn told(kernel: &Kernel, bed: &Bed, from: u64) -> Result<String, Faul
     for record in records {
         let event: Event =
             serde_json::from_str(&record.line).map_err(|error| Fault::new(FaultKind::Bug, "a record cannot be read", error))?;
-        if matches!(event, Event::WorkspaceBased(_)) {
+        if matches!(event, Event::WorkspaceBased(_) | Event::BrainServed(_) | Event::BrainTranscribed(_)) {
             continue;
         }
         number += 1;
@@ -38,27 +39,72 @@ fn visible(text: &str) -> String {
     shown
 }
 
-fn detail(event: &Event) -> String {
+fn continued(e: &world::event::TaskContinued) -> String {
+    let what = if e.propose { "to propose its work" } else { e.prompt.as_deref().unwrap_or("once more") };
+    let calls = e.calls.map_or_else(String::new, |calls| format!(" with {calls} calls"));
+    format!("by {}: {what}{calls}", e.by)
+}
+
+fn admitted(e: &world::event::CallAdmitted) -> String {
+    let grant = e.grant.map_or_else(String::new, |grant| format!("   with {grant}"));
+    let own = if e.hands == world::Hands::Caller { "   own hands" } else { "" };
+    let token = e.token.map_or_else(String::new, |token| format!("   with {token}"));
+    let part = e.of.map_or_else(String::new, |of| format!("   part of {of}"));
+    let what = e.input["brain"].as_str().map_or_else(|| target(&e.input), str::to_owned);
+    format!("{} {what}   by {}{grant}{token}{own}{part}", e.tool, e.rules.join(", "))
+}
+
+/// What roles, skills and hooks have to say.
+fn crew_detail(event: &Event) -> String {
     match event {
-        Event::TaskQueued(e) => e.mode.as_str().to_owned(),
-        Event::TaskStarted(e) => format!("episode {}", e.episode),
-        Event::TaskParked(e) => e.review.to_string(),
-        Event::TaskFinished(e) => e.summary.clone(),
-        Event::TaskFailed(e) => e.reason.clone(),
-        Event::TaskCancelled(e) => format!("by {}", e.by),
-        Event::CallAdmitted(e) => {
-            let grant = e.grant.map_or_else(String::new, |grant| format!("   with {grant}"));
-            let own = if e.hands == world::Hands::Caller { "   own hands" } else { "" };
-            let token = e.token.map_or_else(String::new, |token| format!("   with {token}"));
-            let part = e.of.map_or_else(String::new, |of| format!("   part of {of}"));
-            format!("{} {}   by {}{grant}{token}{own}{part}", e.tool, target(&e.input), e.rules.join(", "))
+        Event::TaskNarrowed(e) => {
+            e.lists.iter().map(|list| format!("{}: {}", list.of, list.tools.join(" "))).collect::<Vec<_>>().join("; ")
         }
-        Event::CallRefused(e) => {
-            let part = e.of.map_or_else(String::new, |of| format!("   part of {of}"));
-            format!("{} {}   {}: {}{part}", e.tool, target(&e.input), e.code.as_str(), e.reason)
+        Event::SkillUsed(e) => format!("{} of {}", e.skill, e.role.as_deref().unwrap_or("the worker")),
+        Event::HookStarted(e) => e.artifact.clone(),
+        Event::ArtifactKept(e) => format!("{}: {}", e.artifact, e.text),
+        Event::HookFailed(e) => format!("{}: {}", e.artifact, e.reason),
+        Event::BrainServed(e) => format!("{}: {}", if e.reused { "goes on" } else { "booted" }, e.why),
+        other => other.kind().to_owned(),
+    }
+}
+
+/// The way of changes into the project.
+fn merge_detail(event: &Event) -> String {
+    match event {
+        Event::MergeProposed(e) => format!("{} {}", e.merge, paths(&e.paths)),
+        Event::MergeStarted(e) if e.grants.len() > 1 => {
+            format!("{} by {} with {}", e.merge, e.by, e.grants.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
         }
-        Event::CallFinished(e) => format!("{}{}", if e.ok { "ok" } else { "failed" }, answer(&e.output)),
-        Event::BudgetSet(_) => "budget".to_owned(),
+        Event::MergeStarted(e) => format!("{} by {}", e.merge, e.by),
+        Event::MergeFinished(e) => format!("{} {}", e.merge, paths(&e.paths)),
+        Event::MergeResolved(e) => {
+            let sides = e.sides.iter().map(|(path, side)| format!("{side:?} {path}").to_lowercase());
+            let only = e.only.iter().map(|path| format!("only {path}"));
+            let commit = e.commit.iter().map(|wish| match &wish.branch {
+                Some(branch) => format!("commit on {branch}"),
+                None => "commit".to_owned(),
+            });
+            format!("{} {} by {}", e.merge, sides.chain(only).chain(commit).collect::<Vec<_>>().join(", "), e.by)
+        }
+        Event::MergeTested(e) => tested(e),
+        // A commit's number holds its time.
+        Event::MergeCommitting(e) => format!("{} on {}", e.merge, e.reference),
+        Event::MergeCommitted(e) => format!("{} on {}: {}", e.merge, e.reference, e.paths.join(", ")),
+        Event::MergeUncommitted(e) => format!("{}: {}", e.merge, e.reason),
+        Event::MergeUndoBegun(e) if !e.overrode.is_empty() => format!("{} by {} over {}", e.merge, e.by, e.overrode.join("; ")),
+        Event::MergeUndoBegun(e) => format!("{} by {}", e.merge, e.by),
+        Event::MergeUndone(e) => format!("{} {}", e.merge, paths(&e.paths)),
+        Event::MergeRejected(e) => format!("{} by {}: {}", e.merge, e.by, e.reason),
+        Event::CommitsImported(e) => format!("{} commits as {}", e.count, e.reference),
+        Event::CommitsRefused(e) => e.reason.clone(),
+        _ => String::new(),
+    }
+}
+
+/// What is reserved, given and lost of budgets.
+fn money_detail(event: &Event) -> String {
+    match event {
         Event::BudgetGranted(e) => format!("{} tokens, {} micros", e.tokens.values().sum::<u64>(), e.micros),
         Event::BudgetWarned(e) => format!("{} of {} {}", e.used, e.cap, e.what),
         Event::BudgetAsked(e) => format!("{} {} of {}", e.need, e.what, e.of),
@@ -67,6 +113,31 @@ fn detail(event: &Event) -> String {
         Event::BudgetReturned(e) => format!("{} tokens, {} micros", e.tokens, e.micros),
         Event::BudgetReconciled(e) => format!("{} tokens, {} micros", e.tokens.values().sum::<u64>(), e.micros.unwrap_or(0)),
         Event::BudgetLost(e) => format!("{} tokens, {} micros", e.tokens, e.micros),
+        other => other.kind().to_owned(),
+    }
+}
+
+fn detail(event: &Event) -> String {
+    match event {
+        Event::TaskQueued(e) => e.mode.as_str().to_owned(),
+        Event::TaskStarted(e) => format!("episode {}", e.episode),
+        Event::TaskParked(e) => e.review.to_string(),
+        Event::TaskFinished(e) => e.summary.clone(),
+        Event::TaskFailed(e) => e.reason.clone(),
+        Event::TaskCancelled(e) => format!("by {}", e.by),
+        Event::TaskStopped(e) => format!("{}: {}", e.cause.as_str(), e.reason),
+        Event::TaskContinued(e) => continued(e),
+        Event::WorkKept(e) => format!("{} files, {} bytes, {} left", e.files, e.bytes, e.left),
+        Event::WorkDropped(e) => format!("by {}: {}", e.by, e.reason),
+        Event::CallAdmitted(e) => admitted(e),
+        Event::CallRefused(e) => {
+            let part = e.of.map_or_else(String::new, |of| format!("   part of {of}"));
+            format!("{} {}   {}: {}{part}", e.tool, target(&e.input), e.code.as_str(), e.reason)
+        }
+        Event::CallFinished(e) => format!("{}{}", if e.ok { "ok" } else { "failed" }, answer(&e.output)),
+        Event::BudgetSet(_) => "budget".to_owned(),
+        Event::BudgetGranted(_) | Event::BudgetWarned(_) | Event::BudgetAsked(_) | Event::ModelReserved(_) => money_detail(event),
+        Event::BudgetLeased(_) | Event::BudgetReturned(_) | Event::BudgetReconciled(_) | Event::BudgetLost(_) => money_detail(event),
         Event::ModelUsed(e) => {
             let held = if e.held_tokens > 0 { format!(" and {} held", e.held_tokens) } else { String::new() };
             format!("{}/{} {}{held}", e.provider, e.model, e.charged_tokens)
@@ -74,11 +145,7 @@ fn detail(event: &Event) -> String {
         Event::ModelHeld(e) => format!("{}/{} {} tokens, {} micros", e.provider, e.model, e.tokens, e.micros),
         Event::ModelReleased(e) => format!("{} tokens, {} micros: {}", e.tokens, e.micros, e.why),
         Event::CallLost(e) => e.tool.clone(),
-        Event::ReviewAsked(e) => {
-            // One reason is its rule's; several must all be told.
-            let reasons = if e.reasons.len() > 1 || e.rules.is_empty() { format!("   {}", e.reasons.join("; ")) } else { String::new() };
-            format!("{} {} {}   by {}{reasons}", e.review, e.tool, target(&e.input), e.rules.join(", "))
-        }
+        Event::ReviewAsked(e) => asked(e),
         Event::ReviewAnswered(e) => {
             let why = e.reason.as_ref().map_or_else(String::new, |reason| format!(": {reason}"));
             format!("{} {:?} by {}{why}", e.review, e.answer, e.by).to_lowercase()
@@ -93,28 +160,36 @@ fn detail(event: &Event) -> String {
         Event::CallObserved(e) => format!("{} by {}", e.call, e.grant),
         Event::NetClosed(e) => format!("{} {}:{}   {}", e.method.as_deref().unwrap_or("tunnel"), e.host, e.port, e.end),
         Event::TaskTagged(e) => e.tags.join(", "),
-        Event::MergeProposed(e) => format!("{} {}", e.merge, paths(&e.paths)),
-        Event::MergeStarted(e) if e.grants.len() > 1 => {
-            format!("{} by {} with {}", e.merge, e.by, e.grants.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
+        Event::TaskScheduled(_) | Event::TaskPrioritized(_) | Event::TaskPaused(_) | Event::QueuePaused(_) | Event::QueueResumed(_) => {
+            queue_detail(event)
         }
-        Event::MergeStarted(e) => format!("{} by {}", e.merge, e.by),
-        Event::MergeFinished(e) => format!("{} {}", e.merge, paths(&e.paths)),
-        Event::MergeResolved(e) => {
-            let sides: Vec<String> = e.sides.iter().map(|(path, side)| format!("{side:?} {path}").to_lowercase()).collect();
-            format!("{} {} by {}", e.merge, sides.join(", "), e.by)
-        }
-        Event::MergeTested(e) => {
-            let number = |count: Option<u64>| count.map_or_else(|| "?".into(), |count| count.to_string());
-            let (passed, failed) = (number(e.passed), number(e.failed));
-            format!("{} {} exit {:?} passed {passed} failed {failed} ok {}", e.merge, e.command.join(" "), e.exit, e.ok)
-        }
+        Event::WorkerEnrolled(e) => e.brain.clone(),
+        Event::SiteRegistered(e) => e.site.clone(),
+        Event::ZoneClosed(e) => format!("by {}", e.by),
+        Event::TaskNarrowed(_)
+        | Event::SkillUsed(_)
+        | Event::HookStarted(_)
+        | Event::ArtifactKept(_)
+        | Event::HookFailed(_)
+        | Event::BrainServed(_) => crew_detail(event),
+        Event::MergeProposed(_)
+        | Event::MergeStarted(_)
+        | Event::MergeFinished(_)
+        | Event::MergeResolved(_)
+        | Event::MergeTested(_)
+        | Event::MergeCommitting(_)
+        | Event::MergeCommitted(_)
+        | Event::MergeUncommitted(_)
+        | Event::MergeUndoBegun(_)
+        | Event::MergeUndone(_)
+        | Event::MergeRejected(_)
+        | Event::CommitsImported(_)
+        | Event::CommitsRefused(_) => merge_detail(event),
         Event::TaskTried(e) => e.command.join(" "),
-        Event::MergeUndoBegun(e) if !e.overrode.is_empty() => format!("{} by {} over {}", e.merge, e.by, e.overrode.join("; ")),
-        Event::MergeUndoBegun(e) => format!("{} by {}", e.merge, e.by),
-        Event::MergeUndone(e) => format!("{} {}", e.merge, paths(&e.paths)),
-        Event::MergeRejected(e) => format!("{} by {}: {}", e.merge, e.by, e.reason),
         Event::BrainSaid(e) => e.text.clone(),
         Event::BrainRemembered(e) => if e.anew { "anew" } else { "more" }.to_owned(),
+        Event::BrainTranscribed(_) => String::new(),
+        Event::BrainTalked(e) => e.end.clone(),
         Event::CassetteStarted(e) => e.file.clone(),
         Event::ReplayStarted(e) => format!("of {}", e.of),
         Event::ReplayFinished(e) => format!("of {} {}", e.of, e.difference.as_deref().unwrap_or("equal")),
@@ -127,16 +202,42 @@ fn detail(event: &Event) -> String {
         Event::JournalDoubted(e) => e.what.clone(),
         Event::JournalAcknowledged(e) => format!("up to {} by {}", e.upto, e.by),
         Event::BlobForgotten(e) => format!("{} by {}: {}", e.blobs.len(), e.by, e.reason),
+        Event::ConfigLoaded(e) => e.sections.join(", "),
+        Event::ConfigRejected(e) => e.why.clone(),
         Event::KernelStarted(_)
         | Event::JournalResealed(_)
         | Event::ZoneOpened(_)
         | Event::PolicyUpdated(_)
+        | Event::HomePolicyUpdated(_)
         | Event::WorkspaceOpened(_)
         | Event::WorkspacePaused(_)
         | Event::WorkspaceResumed(_)
         | Event::WorkspaceBased(_)
         | Event::WorkspaceClosed(_) => String::new(),
     }
+}
+
+fn asked(e: &ReviewAsked) -> String {
+    // One reason is its rule's; several must all be told.
+    let reasons = if e.reasons.len() > 1 || e.rules.is_empty() { format!("   {}", e.reasons.join("; ")) } else { String::new() };
+    format!("{} {} {}   by {}{reasons}", e.review, e.tool, target(&e.input), e.rules.join(", "))
+}
+
+fn queue_detail(event: &Event) -> String {
+    match event {
+        Event::TaskScheduled(e) => format!("after {:?}, at most {:?} ms", e.after, e.timeout_ms),
+        Event::TaskPrioritized(e) => format!("{} by {}", e.priority, e.by),
+        Event::TaskPaused(e) => format!("for {} by {}", e.until, e.by),
+        Event::QueuePaused(e) => format!("by {}", e.by),
+        Event::QueueResumed(e) => format!("by {}", e.by),
+        _ => String::new(),
+    }
+}
+
+fn tested(e: &MergeTested) -> String {
+    let number = |count: Option<u64>| count.map_or_else(|| "?".into(), |count| count.to_string());
+    let (passed, failed) = (number(e.passed), number(e.failed));
+    format!("{} {} exit {:?} passed {passed} failed {failed} ok {}", e.merge, e.command.join(" "), e.exit, e.ok)
 }
 
 /// Whom it holds for and how often.

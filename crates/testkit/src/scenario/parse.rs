@@ -1,7 +1,7 @@
 //! Reads the upper half of a scenario.
 
 use super::Scenario;
-use super::step::{Answered, Step, Who};
+use super::step::{Actor, Answered, ScenarioStep};
 use kernel::TokenRequest;
 use std::time::Duration;
 use world::{AtCap, Pid, Scope, Side, Terms};
@@ -15,6 +15,7 @@ enum Block {
     Config,
     Tool,
     Model,
+    Client,
 }
 
 pub(super) fn scenario(text: &str) -> Result<Scenario, String> {
@@ -42,6 +43,7 @@ pub(super) fn scenario(text: &str) -> Result<Scenario, String> {
             "extension" => block = Block::Extension,
             "config" => block = Block::Config,
             "model" => block = Block::Model,
+            "client" => block = Block::Client,
             "record" => scenario.record = true,
             "whole" => scenario.whole = true,
             "tool" => {
@@ -58,18 +60,25 @@ pub(super) fn scenario(text: &str) -> Result<Scenario, String> {
             "test" => scenario.test = Some(rest.split(' ').map(str::to_owned).collect()),
             "mode" => scenario.ask = rest == "ask",
             "tag" => scenario.tags = rest.split(' ').map(str::to_owned).collect(),
+            "tools" => scenario.shape.tools = Some(rest.split(' ').map(str::to_owned).collect()),
+            "skill" => {
+                let mut words = rest.split(' ').map(str::to_owned);
+                scenario.shape.skill = words.next();
+                scenario.shape.params = words.filter_map(|pair| pair.split_once('=').map(|(k, v)| (k.to_owned(), v.to_owned()))).collect();
+            }
             "limit" => scenario.limit = Some(rest.parse().map_err(|_| fail("wants a number"))?),
             "brain" => {
                 scenario.brain.push_str(rest);
                 scenario.brain.push('\n');
             }
-            "commit" => scenario.steps.push(Step::Commit),
-            "mine" => scenario.steps.push(Step::Merge(rest.to_owned(), Side::Mine)),
-            "theirs" => scenario.steps.push(Step::Merge(rest.to_owned(), Side::Theirs)),
-            "undo" => scenario.steps.push(Step::Undo((!rest.is_empty()).then(|| rest.to_owned()))),
-            "stored" => scenario.steps.push(Step::Stored),
-            "show" => scenario.steps.push(Step::Show(rest.to_owned())),
-            "edit" => scenario.steps.push(pair().map(|(path, text)| Step::Edit(path, text))?),
+            "commit" => scenario.steps.push(ScenarioStep::Commit),
+            "mine" => scenario.steps.push(ScenarioStep::Merge(rest.to_owned(), Side::Mine)),
+            "theirs" => scenario.steps.push(ScenarioStep::Merge(rest.to_owned(), Side::Theirs)),
+            "say" => scenario.steps.push(ScenarioStep::Say(rest.to_owned())),
+            "undo" => scenario.steps.push(ScenarioStep::Undo((!rest.is_empty()).then(|| rest.to_owned()))),
+            "stored" => scenario.steps.push(ScenarioStep::Stored),
+            "show" => scenario.steps.push(ScenarioStep::Show(rest.to_owned())),
+            "edit" => scenario.steps.push(pair().map(|(path, text)| ScenarioStep::Edit(path, text))?),
             _ => scenario.steps.push(step(word, rest).map_err(|what| fail(&what))?),
         }
     }
@@ -84,6 +93,7 @@ fn indented(scenario: &mut Scenario, block: Block, line: &str) {
         Block::Extension => scenario.extension.push_str(&line),
         Block::Config => scenario.config.push_str(&line),
         Block::Model => scenario.model.push_str(line.strip_prefix("  ").unwrap_or(&line)),
+        Block::Client => scenario.client.push_str(line.strip_prefix("  ").unwrap_or(&line)),
         Block::Tool => scenario.tools.last_mut().into_iter().for_each(|tool| tool.push_str(&line)),
     }
 }
@@ -93,37 +103,57 @@ fn unescape(text: &str) -> String {
     format!("{}\n", text.replace("\\n", "\n"))
 }
 
-fn step(word: &str, rest: &str) -> Result<Step, String> {
+fn step(word: &str, rest: &str) -> Result<ScenarioStep, String> {
     let number = |text: &str| text.parse::<u64>().map_err(|_| "wants a number".to_owned());
     Ok(match (word, rest.split_once(' ').unwrap_or((rest, ""))) {
-        ("restart", _) => Step::Restart,
-        ("trust", _) => Step::Trust,
-        ("cancel", _) => Step::Cancel,
-        ("pause", _) => Step::Pause,
-        ("resume", _) => Step::Resume,
-        ("replay", _) => Step::Replay,
-        ("acknowledge", (upto, _)) => Step::Acknowledge(number(upto)?),
-        ("budget", ("set", tokens)) => Step::Budget(number(tokens)?, AtCap::Refuse),
-        ("budget", ("ask", tokens)) => Step::Budget(number(tokens)?, AtCap::Ask),
-        ("budget", ("grant", tokens)) => Step::GrantBudget(number(tokens)?),
-        ("verify", _) => Step::Verify,
+        ("restart", _) => ScenarioStep::Restart,
+        ("trust", _) => ScenarioStep::Trust,
+        ("cancel", _) => ScenarioStep::Cancel,
+        ("pause", _) => ScenarioStep::Pause,
+        ("retry", _) => ScenarioStep::Retry,
+        ("drop", _) => ScenarioStep::Drop,
+        ("merge", ("only", paths)) => {
+            let only = paths.split(' ').map(str::to_owned).collect();
+            ScenarioStep::MergeKept(kernel::MergeWish { only, ..kernel::MergeWish::default() })
+        }
+        ("merge", ("commit", message)) => ScenarioStep::MergeKept(committing(None, message)),
+        ("merge", ("branch", rest)) => {
+            let (branch, message) = rest.split_once(' ').ok_or("wants branch NAME MESSAGE")?;
+            ScenarioStep::MergeKept(committing(Some(branch), message))
+        }
+        ("merge", _) => ScenarioStep::MergeKept(kernel::MergeWish::default()),
+        ("committed", (branch, _)) => ScenarioStep::Committed(branch.to_owned()),
+        ("diff", _) => ScenarioStep::Diff,
+        ("resume", _) => ScenarioStep::Resume,
+        ("replay", _) => ScenarioStep::Replay,
+        ("acknowledge", (upto, _)) => ScenarioStep::Acknowledge(number(upto)?),
+        ("budget", ("set", tokens)) => ScenarioStep::Budget(number(tokens)?, AtCap::Refuse),
+        ("budget", ("ask", tokens)) => ScenarioStep::Budget(number(tokens)?, AtCap::Ask),
+        ("budget", ("grant", tokens)) => ScenarioStep::GrantBudget(number(tokens)?),
+        ("verify", _) => ScenarioStep::Verify,
         ("ban", (whom, what)) => ban(whom, what).ok_or("wants brain, operator or all, and TOOL [GLOB…]")?,
-        ("deny", (id, _)) => Step::Deny(id.parse().map_err(|_| "wants r-1")?),
-        ("revoke", (id, _)) => Step::Revoke(id.to_owned()),
-        ("wait", (time, _)) => Step::Wait(time_of(time)?),
-        ("tamper", ("record", nth)) => Step::TamperRecord(number(nth)?),
-        ("tamper", ("cut", last)) => Step::TamperCut(number(last)?),
-        ("token", (name, wish)) => Step::Token(name.to_owned(), token(wish)?),
+        ("deny", (id, _)) => ScenarioStep::Deny(id.parse().map_err(|_| "wants r-1")?),
+        ("revoke", (id, _)) => ScenarioStep::Revoke(id.to_owned()),
+        ("wait", (time, _)) => ScenarioStep::Wait(time_of(time)?),
+        ("tamper", ("record", nth)) => ScenarioStep::TamperRecord(number(nth)?),
+        ("tamper", ("cut", last)) => ScenarioStep::TamperCut(number(last)?),
+        ("token", (name, wish)) => ScenarioStep::Token(name.to_owned(), token(wish)?),
         ("human", _) => human(rest)?,
-        ("operator", _) => call(Who::Operator, rest),
-        ("thief", _) => call(Who::Thief, rest),
-        ("stranger", _) => call(Who::Stranger, rest),
-        ("reborn", _) => call(Who::Reborn, rest),
+        ("operator", _) => call(Actor::Operator, rest),
+        ("thief", _) => call(Actor::Thief, rest),
+        ("stranger", _) => call(Actor::Stranger, rest),
+        ("reborn", _) => call(Actor::Reborn, rest),
         _ => return Err("not a word of scenarios".to_owned()),
     })
 }
 
-fn ban(whom: &str, what: &str) -> Option<Step> {
+fn committing(branch: Option<&str>, message: &str) -> kernel::MergeWish {
+    let (branch, name, email) = (branch.map(str::to_owned), "a person".to_owned(), "a@b.c".to_owned());
+    let commit = Some(world::CommitWish { branch, message: message.to_owned(), name, email, zone: "+0000".to_owned() });
+    kernel::MergeWish { commit, ..kernel::MergeWish::default() }
+}
+
+fn ban(whom: &str, what: &str) -> Option<ScenarioStep> {
     let scope = match whom {
         "brain" => Scope::Process { pid: Pid(3) },
         "operator" => Scope::Process { pid: Pid::OPERATOR },
@@ -131,13 +161,13 @@ fn ban(whom: &str, what: &str) -> Option<Step> {
         _ => return None,
     };
     let mut words = what.split_whitespace().map(str::to_owned);
-    Some(Step::Ban { scope, tool: words.next()?, paths: words.collect() })
+    Some(ScenarioStep::Ban { scope, tool: words.next()?, paths: words.collect() })
 }
 
-fn call(who: Who, text: &str) -> Step {
+fn call(who: Actor, text: &str) -> ScenarioStep {
     match text.strip_prefix("with ").and_then(|text| text.split_once(' ')) {
-        Some((token, call)) => Step::Call { who, token: Some(token.to_owned()), call: call.trim().to_owned() },
-        None => Step::Call { who, token: None, call: text.to_owned() },
+        Some((token, call)) => ScenarioStep::Call { who, token: Some(token.to_owned()), call: call.trim().to_owned() },
+        None => ScenarioStep::Call { who, token: None, call: text.to_owned() },
     }
 }
 
@@ -159,22 +189,24 @@ fn time_of(text: &str) -> Result<Duration, String> {
     policy::parse_duration(text).map_err(|error| error.to_string())
 }
 
-fn human(text: &str) -> Result<Step, String> {
+fn human(text: &str) -> Result<ScenarioStep, String> {
     let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
     let why = |rest: &str| (!rest.is_empty()).then(|| rest.to_owned());
-    let yes = |how, rest: &str| -> Result<Step, String> {
+    let yes = |how, rest: &str| -> Result<ScenarioStep, String> {
         let terms = if rest.starts_with('{') { serde_json::from_str(rest).map_err(|error| error.to_string())? } else { Terms::default() };
         let why = if rest.starts_with('{') { None } else { why(rest) };
-        Ok(Step::Answer { how, terms: Box::new(terms), why })
+        Ok(ScenarioStep::Answer { how, terms: Box::new(terms), why })
     };
     match (word, rest.split_once(' ').unwrap_or((rest, ""))) {
         ("allow", ("session", rest)) => yes(Answered::Session, rest),
         ("allow", ("always", rest)) => yes(Answered::Always, rest),
         ("allow", _) => yes(Answered::Once, rest),
-        ("deny", _) => Ok(Step::Answer { how: Answered::No, terms: Box::default(), why: why(rest) }),
-        ("ban", _) => Ok(Step::Answer { how: Answered::Never, terms: Box::default(), why: why(rest) }),
-        ("silent", ("", _)) => Ok(Step::Silent),
-        _ => Err("wants allow, deny, ban or silent".to_owned()),
+        ("deny", _) => Ok(ScenarioStep::Answer { how: Answered::No, terms: Box::default(), why: why(rest) }),
+        ("ban", _) => Ok(ScenarioStep::Answer { how: Answered::Never, terms: Box::default(), why: why(rest) }),
+        ("changes", _) => Ok(ScenarioStep::Changes { comment: why(rest), newer_base: false }),
+        ("rebase", _) => Ok(ScenarioStep::Changes { comment: why(rest), newer_base: true }),
+        ("silent", ("", _)) => Ok(ScenarioStep::Silent),
+        _ => Err("wants allow, deny, ban, changes, rebase or silent".to_owned()),
     }
 }
 

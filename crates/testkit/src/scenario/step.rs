@@ -15,7 +15,7 @@ use world::event::BanGiven;
 use world::{AtCap, Budget, CallPattern, Code, Mode, Pid, Refusal, ReviewId, ReviewState, Scope, Side, TaskId, TaskState, Terms};
 
 #[derive(Debug, Clone)]
-pub(super) enum Step {
+pub(super) enum ScenarioStep {
     Answer {
         how: Answered,
         terms: Box<Terms>,
@@ -37,7 +37,7 @@ pub(super) enum Step {
     Trust,
     Token(String, TokenRequest),
     Call {
-        who: Who,
+        who: Actor,
         token: Option<String>,
         call: String,
     },
@@ -48,6 +48,22 @@ pub(super) enum Step {
     },
     Revoke(String),
     Cancel,
+    /// The task goes on, told something more or not.
+    Retry,
+    Say(String),
+    /// What is kept of it is destroyed.
+    Drop,
+    /// Its changes are merged after a look at them, with what else is wanted.
+    MergeKept(kernel::MergeWish),
+    /// Its merge is sent back with a comment, perhaps over the project as it is now.
+    Changes {
+        comment: Option<String>,
+        newer_base: bool,
+    },
+    /// The last commit of a branch: its first line and its paths.
+    Committed(String),
+    /// What it changed, path by path.
+    Diff,
     Pause,
     Resume,
     /// Everything may use so many tokens, and what comes then.
@@ -63,15 +79,15 @@ pub(super) enum Step {
     TamperCut(u64),
 }
 
-impl Step {
+impl ScenarioStep {
     /// Does it come before the task?
     pub fn comes_first(&self) -> bool {
-        matches!(self, Step::Budget(..))
+        matches!(self, ScenarioStep::Budget(..))
     }
 
     /// Does it need a new kernel?
     pub fn restarts(&self) -> bool {
-        matches!(self, Step::Restart | Step::TamperRecord(_) | Step::TamperCut(_))
+        matches!(self, ScenarioStep::Restart | ScenarioStep::TamperRecord(_) | ScenarioStep::TamperCut(_))
     }
 }
 
@@ -87,21 +103,21 @@ pub(super) enum Answered {
 
 /// Who presents a token.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Who {
+pub(super) enum Actor {
     Operator,
     Thief,
     Stranger,
     Reborn,
 }
 
-impl Who {
+impl Actor {
     fn peer(self) -> Peer {
         let own = Peer { sandbox: "host".into(), pid: 4242, started_ms: 1 };
         match self {
-            Who::Operator => own,
-            Who::Thief => Peer { pid: 4243, ..own },
-            Who::Stranger => Peer { sandbox: "another".into(), ..own },
-            Who::Reborn => Peer { started_ms: 2, ..own },
+            Actor::Operator => own,
+            Actor::Thief => Peer { pid: 4243, ..own },
+            Actor::Stranger => Peer { sandbox: "another".into(), ..own },
+            Actor::Reborn => Peer { started_ms: 2, ..own },
         }
     }
 }
@@ -138,11 +154,12 @@ impl<'a> Story<'a> {
         let project = self.bed.project();
         let proposal = self.kernel()?.gate.init(&project).await?;
         if !proposal.ready() || !proposal.diff.is_empty() {
-            self.kernel()?.gate.trust(&project, &proposal.hash, None).await?;
+            crate::trust(self.kernel()?, &project, &proposal.hash).await?;
         }
         let warnings = self.kernel()?.check_policy(&project, None).await?.warnings;
-        // Every project of a scenario is committed: what its store gives away is told where a story asks (`stored`).
-        let told = warnings.iter().filter(|warning| !is_of_store(warning));
+        // Every project of a scenario is committed: what its store gives away is told where a story asks (`stored`). And many have a rule
+        // about the one call that they are about, and none about reading.
+        let told = warnings.iter().filter(|warning| !is_of_store(warning) && !warning.what.starts_with(kernel::NO_READS));
         Ok(told.map(|warning| format!("warned: {warning}\n")).collect())
     }
 
@@ -157,11 +174,19 @@ impl<'a> Story<'a> {
             path: self.bed.project(),
             mode: if scenario.ask { Mode::Ask } else { Mode::Act },
             prompt: "play the scenario".into(),
-            brain: Some(if scenario.model.is_empty() { format!("script:{}", script.display()) } else { "native".into() }),
+            brain: Some(match (scenario.model.is_empty(), scenario.client.is_empty()) {
+                (_, false) => "claude".into(),
+                (false, true) => "native".into(),
+                (true, true) => format!("script:{}", script.display()),
+            }),
             priority: 0,
             calls_max: scenario.limit,
             record: scenario.record,
             tags: scenario.tags.clone(),
+            budget: None,
+            new_worker: false,
+            placement: world::TaskPlacement::default(),
+            shape: scenario.shape.clone(),
         };
         self.task = Some(self.kernel()?.add(new).await?.task);
         Ok(())
@@ -184,61 +209,61 @@ impl<'a> Story<'a> {
     }
 
     /// Does one step. `false` when the story ends here.
-    pub async fn take(&mut self, step: &Step) -> Result<bool, Stop> {
+    pub async fn take(&mut self, step: &ScenarioStep) -> Result<bool, Stop> {
         let question = self.question().await?;
         match step {
-            Step::Silent => return Ok(false),
-            Step::Answer { how, terms, why } => {
+            ScenarioStep::Silent => return Ok(false),
+            ScenarioStep::Answer { how, terms, why } => {
                 let review = question.ok_or_else(|| wrong("nobody asks, and the scenario has an answer"))?;
                 let reply = self.reply(review, *how, terms)?;
                 self.kernel()?.answer(review, reply, "human", why.clone()).await?;
             }
-            Step::Deny(review) => drop(self.kernel()?.answer(*review, Reply::no(), "human", None).await?),
-            Step::Edit(path, text) => {
+            ScenarioStep::Deny(review) => drop(self.kernel()?.answer(*review, Reply::no(), "human", None).await?),
+            ScenarioStep::Edit(path, text) => {
                 self.based().await?;
                 self.bed.write(path, text).map_err(|why| wrong(&why))?;
             }
-            Step::Commit => {
+            ScenarioStep::Commit => {
                 self.based().await?;
                 self.bed.commit().map_err(|why| wrong(&why))?;
             }
-            Step::Merge(path, side) => {
+            ScenarioStep::Merge(path, side) => {
                 let task = self.its_task()?;
                 let merged = self.kernel()?.merge(task, None, [(path.clone(), *side)].into(), "human").await;
                 self.note("merge", merged.map(drop))?;
             }
-            Step::Undo(phrase) => {
+            ScenarioStep::Undo(phrase) => {
                 let task = self.its_task()?;
                 let undone = self.kernel()?.undo(task, "human", phrase.as_deref()).await;
                 self.note(
                     "undo",
                     undone.and_then(|undone| match undone {
-                        kernel::UndoOutcome::Paths(_) => Ok(()),
+                        kernel::UndoOutcome::Paths { .. } => Ok(()),
                         kernel::UndoOutcome::Denied { reasons, phrase } => {
                             Err(Refusal::new(Code::Denied, format!("{}; `{phrase}` passes over that", reasons.join("; "))).into())
                         }
                     }),
                 )?;
             }
-            Step::Show(path) => {
+            ScenarioStep::Show(path) => {
                 let text = std::fs::read_to_string(self.bed.project().join(path)).unwrap_or_else(|error| error.kind().to_string());
                 self.aside.push_str(&format!("{path}: {}\n", text.trim_end().replace('\n', "\\n")));
             }
-            Step::Stored => {
+            ScenarioStep::Stored => {
                 let warnings = self.kernel()?.check_policy(&self.project().await?, None).await?.warnings;
                 warnings
                     .iter()
-                    .filter(|warning| is_of_store(warning))
+                    .filter(|warning| is_of_store(warning) || warning.what.starts_with(kernel::NO_READS))
                     .for_each(|warning| self.aside.push_str(&format!("{}\n", warning.what)));
             }
-            Step::Trust => drop(self.trust().await?),
-            Step::Token(name, wish) => {
+            ScenarioStep::Trust => drop(self.trust().await?),
+            ScenarioStep::Token(name, wish) => {
                 let zone = self.kernel()?.gate.policies.zone(&self.project().await?)?.id;
-                let (text, _) = self.kernel()?.issue_token(Pid::OPERATOR, zone, wish.clone(), Who::Operator.peer()).await?;
+                let (text, _) = self.kernel()?.issue_token(Pid::OPERATOR, zone, wish.clone(), Actor::Operator.peer()).await?;
                 self.tokens.insert(name.clone(), text);
             }
-            Step::Call { who, token, call } => self.call(*who, token.as_deref(), call).await?,
-            Step::Ban { scope, tool, paths } => {
+            ScenarioStep::Call { who, token, call } => self.call(*who, token.as_deref(), call).await?,
+            ScenarioStep::Ban { scope, tool, paths } => {
                 let (scope, tool, paths) = (scope.clone(), tool.clone(), paths.clone());
                 let what = CallPattern::Like { tool, paths, command: None, whole: false, host: None, port: None, method: None };
                 let (pid, reason, by) = (Pid::OPERATOR, "no more of it".to_owned(), "human".to_owned());
@@ -246,33 +271,83 @@ impl<'a> Story<'a> {
                 let given = BanGiven { pid, task: None, ban, scope, what, reason, alternative: None, review: None, by };
                 self.kernel()?.ledger.record(given).await?;
             }
-            Step::Revoke(id) => self.revoke(id).await?,
-            Step::Cancel => {
+            ScenarioStep::Revoke(id) => self.revoke(id).await?,
+            ScenarioStep::Cancel => {
                 let task = self.its_task()?;
                 match self.kernel()?.cancel(task, "human").await {
                     Ok(()) | Err(Stop::Refused(_)) => {}
                     Err(fault) => return Err(fault),
                 }
             }
-            Step::Pause => self.kernel()?.workspaces.pause(self.its_task()?, "human").await?,
-            Step::Resume => self.kernel()?.workspaces.resume(self.its_task()?, "human").await?,
-            Step::Budget(tokens, at_cap) => {
+            ScenarioStep::Retry
+            | ScenarioStep::Say(_)
+            | ScenarioStep::Drop
+            | ScenarioStep::MergeKept(_)
+            | ScenarioStep::Changes { .. }
+            | ScenarioStep::Committed(_)
+            | ScenarioStep::Diff => self.do_with_work(step, question).await?,
+            ScenarioStep::Pause => self.kernel()?.workspaces.pause(self.its_task()?, "human").await?,
+            ScenarioStep::Resume => self.kernel()?.workspaces.resume(self.its_task()?, "human").await?,
+            ScenarioStep::Budget(tokens, at_cap) => {
                 let budget = Budget { tokens: tokens_of(*tokens), at_cap: *at_cap, ..Budget::default() };
                 self.kernel()?.ledger.set_budget(Pid::KERNEL, Some(budget), "human").await?;
             }
-            Step::GrantBudget(tokens) => self.kernel()?.ledger.grant_budget(Pid::KERNEL, tokens_of(*tokens), 0, "human").await?,
-            Step::Replay => drop(self.kernel()?.replay(self.its_task()?, false).await?),
-            Step::Acknowledge(upto) => self.kernel()?.ledger.acknowledge(*upto, "human").await?,
-            Step::Verify => self.verify()?,
-            Step::Wait(time) => self.clock.skip(*time),
-            Step::Restart => self.reboot(|_| Ok(())).await?,
-            Step::TamperRecord(nth) => {
+            ScenarioStep::GrantBudget(tokens) => self.kernel()?.ledger.grant_budget(Pid::KERNEL, tokens_of(*tokens), 0, "human").await?,
+            ScenarioStep::Replay => drop(self.kernel()?.replay(self.its_task()?, false).await?),
+            ScenarioStep::Acknowledge(upto) => self.kernel()?.ledger.acknowledge(*upto, "human").await?,
+            ScenarioStep::Verify => self.verify()?,
+            ScenarioStep::Wait(time) => self.clock.skip(*time),
+            ScenarioStep::Restart => self.reboot(|_| Ok(())).await?,
+            ScenarioStep::TamperRecord(nth) => {
                 let seq = self.from + nth;
                 self.reboot(|journal| change(journal, seq)).await?;
             }
-            Step::TamperCut(last) => self.reboot(|journal| cut(journal, *last)).await?,
+            ScenarioStep::TamperCut(last) => self.reboot(|journal| cut(journal, *last)).await?,
         }
         Ok(true)
+    }
+
+    /// Steps about what a task made.
+    async fn do_with_work(&mut self, step: &ScenarioStep, question: Option<ReviewId>) -> Result<(), Stop> {
+        match step {
+            ScenarioStep::Retry => {
+                let retried = self.kernel()?.retry(self.its_task()?, None, "human").await;
+                self.note("retry", retried.map(drop))?;
+            }
+            ScenarioStep::Say(text) => {
+                let said = self.kernel()?.say(self.its_task()?, text.clone(), "human").await;
+                self.note("say", said.map(drop))?;
+            }
+            ScenarioStep::Drop => {
+                let dropped = self.kernel()?.drop_work(self.its_task()?, "human").await;
+                self.note("drop", dropped)?;
+            }
+            ScenarioStep::MergeKept(wish) => {
+                let (kernel, task) = (self.kernel()?, self.its_task()?);
+                let digest = kernel.diff(task).await?.digest;
+                let merged = kernel.merge_as(task, Some(&digest), wish.clone(), "human").await;
+                self.note("merge", merged.map(drop))?;
+            }
+            ScenarioStep::Changes { comment, newer_base } => {
+                let review = question.ok_or_else(|| wrong("nobody asks, and the scenario has an answer"))?;
+                let sent = self.kernel()?.request_changes(review, comment.clone(), *newer_base, "human").await;
+                self.note("changes", sent.map(drop))?;
+            }
+            ScenarioStep::Committed(branch) => {
+                let told = self.bed.committed(branch).map_err(|why| wrong(&why))?;
+                self.aside.push_str(&format!("{branch}: {told}\n"));
+            }
+            ScenarioStep::Diff => {
+                let files = self.kernel()?.diff(self.its_task()?).await?.files;
+                let told = files.iter().map(|file| {
+                    let refused = file.refused.as_ref().map_or_else(String::new, |why| format!(": {why}"));
+                    format!("   {} {}{refused}\n", file.kind, file.path)
+                });
+                self.aside += &std::iter::once("diff\n".to_owned()).chain(told).collect::<String>();
+            }
+            _ => {}
+        }
+        Ok(())
     }
 
     fn its_task(&self) -> Result<TaskId, Stop> {
@@ -339,9 +414,15 @@ impl<'a> Story<'a> {
         kernel::locate(&self.bed.project()).await
     }
 
-    async fn call(&mut self, who: Who, token: Option<&str>, call: &str) -> Result<(), Stop> {
+    async fn call(&mut self, who: Actor, token: Option<&str>, call: &str) -> Result<(), Stop> {
         let mut script = BrainScript::parse(&format!("call {call}")).map_err(|error| wrong(&error.to_string()))?;
-        let start = BrainInput::Start { prompt: String::new(), settled: 0, resumed: false, memory: Vec::new() };
+        let start = BrainInput::Start {
+            prompt: String::new(),
+            settled: 0,
+            resumed: false,
+            memory: Vec::new(),
+            further: brain::FurtherTurns::default(),
+        };
         let Ok(Move::Call(mut calls)) = script.next(start).await else { return Err(wrong("wants TOOL key=value…")) };
         let Some(ToolCall { tool, input }) = calls.pop() else { return Err(wrong("wants TOOL key=value…")) };
         let token = match token {

@@ -10,16 +10,27 @@ use world::{Event, ReviewState, TaskState};
 
 pub fn tests() -> Vec<Test> {
     vec![
-        Test::new("rejected_work_is_collected_on_record", || play(rejected)),
+        Test::new("rejected_work_is_kept_and_dropped_work_is_collected_on_record", || play(rejected)),
+        Test::new("kept_work_whose_time_is_over_goes_on_record_and_parked_work_does_not", || play_tuned(tuned(), expired)),
+        Test::new("kept_work_that_is_forgotten_is_gone", || play(forgotten)),
+        Test::new("what_is_too_much_to_be_kept_is_named", || play_tuned(small(), too_much)),
         Test::new("a_merge_that_can_be_taken_back_keeps_what_it_needs", || play(merged)),
     ]
 }
 
+/// Nothing is kept for any time after its end.
+fn tuned() -> Tuning {
+    Tuning { blob_grace_ms: 0, retention_ms: 0, ..Tuning::default() }
+}
+
 fn play<F: Future<Output = Result<(), String>>>(test: impl FnOnce(Arc<Stage>) -> F) -> Result<(), String> {
+    play_tuned(Tuning { blob_grace_ms: 0, ..Tuning::default() }, test)
+}
+
+fn play_tuned<F: Future<Output = Result<(), String>>>(tuning: Tuning, test: impl FnOnce(Arc<Stage>) -> F) -> Result<(), String> {
     let policy = "  - { name: runs, match: { syscall: '*' }, action: allow }\n".to_owned();
     let policy = policy + "  - { name: asks, match: { syscall: merge.apply }, action: require_review, reason: look }\n";
     let files = vec![("a.txt".to_owned(), "old\n".to_owned())];
-    let tuning = Tuning { blob_grace_ms: 0, ..Tuning::default() };
     stage::play(Setup { policy, files, tuning, ..Setup::default() }, test)
 }
 
@@ -56,9 +67,61 @@ fn intact(stage: &Stage) -> Result<(), String> {
     if report.is_intact() { Ok(()) } else { Err(format!("{:?}", report.findings)) }
 }
 
+/// Of no task more than two bytes are kept.
+fn small() -> Tuning {
+    Tuning { blob_grace_ms: 0, kept_bytes_max: 2, ..Tuning::default() }
+}
+
+async fn too_much(stage: Arc<Stage>) -> Result<(), String> {
+    proposed(&stage).await?;
+    stage.kernel.reject(stage.task, "human", None).await.map_err(|stop| stop.to_string())?;
+    let kept = stage.kernel.ledger.look(|world| world.tasks.get(&stage.task).and_then(|task| task.kept.clone()));
+    let diff = stage.kernel.diff(stage.task).await.map_err(|stop| stop.to_string())?;
+    let named = diff.files.iter().any(|file| file.path == "a.txt" && file.refused.as_ref().is_some_and(|why| why.contains("4 bytes")));
+    match kept {
+        Some(kept) if (kept.files, kept.left) == (0, 1) && named => intact(&stage),
+        kept => Err(format!("{kept:?} {diff:?}")),
+    }
+}
+
+async fn forgotten(stage: Arc<Stage>) -> Result<(), String> {
+    let name = proposed(&stage).await?;
+    stage.kernel.reject(stage.task, "human", None).await.map_err(|stop| stop.to_string())?;
+    let filter = journal::Filter { kinds: vec!["work.kept".into()], ..journal::Filter::default() };
+    let seq = stage.kernel.ledger.read(&filter).map_err(|fault| fault.to_string())?.first().ok_or("nothing is kept")?.seq;
+    let gone = stage.kernel.blobs.forget(&[], &[seq], "it held a secret", "human").await.map_err(|stop| stop.to_string())?;
+    let kept = stage.kernel.ledger.look(|world| world.tasks.get(&stage.task).is_some_and(|task| task.kept.is_some()));
+    if kept || !gone.contains(&name) || is_there(&stage, &name)? {
+        return Err(format!("kept {kept}, gone {gone:?}"));
+    }
+    intact(&stage)
+}
+
+async fn expired(stage: Arc<Stage>) -> Result<(), String> {
+    // The proposal waits for a person, and is there after all that was collected.
+    let name = proposed(&stage).await?;
+    stage.kernel.reject(stage.task, "human", None).await.map_err(|stop| stop.to_string())?;
+    let kept = || stage.kernel.ledger.look(|world| world.tasks.get(&stage.task).is_some_and(|task| task.kept.is_some()));
+    if !kept() {
+        return Err("rejected work is not kept".into());
+    }
+    collected(&stage).await?;
+    let dropped =
+        stage.events()?.iter().any(|event| matches!(event, Event::WorkDropped(e) if e.by == "kernel" && e.task == Some(stage.task)));
+    if kept() || !dropped || is_there(&stage, &name)? {
+        return Err(format!("kept {}, on record {dropped}: {:?}", kept(), stage.events()?));
+    }
+    intact(&stage)
+}
+
 async fn rejected(stage: Arc<Stage>) -> Result<(), String> {
     let name = proposed(&stage).await?;
     stage.kernel.reject(stage.task, "human", None).await.map_err(|stop| stop.to_string())?;
+    collected(&stage).await?;
+    if !is_there(&stage, &name)? {
+        return Err("what was only rejected is gone".into());
+    }
+    stage.kernel.drop_work(stage.task, "human").await.map_err(|stop| stop.to_string())?;
     collected(&stage).await?;
     if is_there(&stage, &name)? {
         return Err(format!("rejected work is kept: {:?}", stage.events()?));

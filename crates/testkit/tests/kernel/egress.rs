@@ -47,7 +47,7 @@ pub struct Setup {
 
 pub fn play<F: Future<Output = Result<(), String>>>(setup: Setup, test: impl FnOnce(Arc<Stage>) -> F) -> Result<(), String> {
     let Setup { policy, config, files, tuning } = setup;
-    let runs = "  - { name: runs, match: { syscall: [shell.run, http.request] }, action: allow }\n";
+    let runs = "  - { name: runs, match: { syscall: [shell.run, fs.read, http.request] }, action: allow }\n";
     let home = vec![("config.yml".to_owned(), config)];
     stage::play(stage::Setup { policy: format!("{runs}{policy}"), files, home, tuning, workers: None }, |stage| {
         test(Arc::new(Stage(stage)))

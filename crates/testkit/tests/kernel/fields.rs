@@ -24,7 +24,7 @@ const fn row(field: &'static str, fits: &'static str, misses: &'static str) -> R
 const ROWS: &[Row] = &[
     row("syscall", "fs.write", "fs.delete"),
     row("path_glob", "'src/**'", "'docs/**'"),
-    Row { operator: Some("operator"), ..row("caller", "foreman.1", "somebody") },
+    Row { operator: Some("operator"), ..row("caller", "worker.1", "somebody") },
     Row { operator: Some("operator"), ..row("caller_tag", "new_employee", "trusted_write") },
     Row { operator: Some("operator"), ..row("role", "foreman", "auditor") },
     row("user", "'?*'", "'no such user'"),

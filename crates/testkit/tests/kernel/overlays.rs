@@ -18,7 +18,7 @@ use world::TaskState;
 
 const POLICY: &str = "\
 capabilities:
-  - { name: runs, match: { syscall: shell.run }, action: allow }
+  - { name: runs, match: { syscall: [shell.run, fs.read] }, action: allow }
   - { name: never, match: { syscall: [fs.write, fs.delete, fs.move], path_glob: /view.list }, action: deny, reason: never }
   - { name: files, match: { syscall: [fs.write, fs.delete, fs.move] }, action: allow }
   - { name: merges, match: { syscall: merge.apply }, action: require_review, reason: look }
@@ -29,7 +29,7 @@ const WORK: &str = r##"
 import os, random, shutil, stat, sys, json
 random.seed(int(sys.argv[1]))
 plain = [b'a', b'b', b'c', b'd', b'e', b'f']
-odd = [b'HEAD', b'head', b'objects', b'refs', b'commondir', b'.GIT', b'.git', b'.skep', b'skep.yml', b'x y', b'n\nl', b'\x1b[2J', b'\xff\xfe', b'-rf', '.g\u200cit'.encode()]
+odd = [b'HEAD', b'head', b'objects', b'refs', b'commondir', b'.GIT', b'.git', b'.skep', b'skep.yml', b'.hg', b'x y', b'n\nl', b'\x1b[2J', b'\xff\xfe', b'-rf', '.g\u200cit'.encode()]
 def name(): return random.choice(plain if random.random() < .75 else odd)
 def folders():
     found = [b'.']
@@ -104,7 +104,7 @@ fn play(part: u64) -> Result<(), String> {
     runtime.block_on(async {
         let kernel = bed.boot(launcher).await.map_err(|fault| fault.to_string())?;
         let proposal = kernel.gate.init(&bed.project()).await.map_err(|stop| stop.to_string())?;
-        kernel.gate.trust(&bed.project(), &proposal.hash, None).await.map_err(|stop| stop.to_string())?;
+        testkit::trust(&kernel, &bed.project(), &proposal.hash).await.map_err(|stop| stop.to_string())?;
         let (mut merged, cases) = (0, cases());
         for seed in (0..cases).map(|number| part * cases + number) {
             bed.commit()?;
@@ -130,7 +130,7 @@ fn guarded() -> Result<(), String> {
             let kernel = bed.boot_tuned(launcher?, tuning).await.map_err(|fault| fault.to_string())?;
             let run = async {
                 let proposal = kernel.gate.init(&bed.project()).await?;
-                kernel.gate.trust(&bed.project(), &proposal.hash, None).await?;
+                testkit::trust(&kernel, &bed.project(), &proposal.hash).await?;
                 let new = bed.task("work", &script);
                 let task = kernel.add(new).await?.task;
                 kernel.tasks.settled(task).await?;

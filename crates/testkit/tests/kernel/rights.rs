@@ -1,12 +1,13 @@
 //! A child's rights are a subset of its parent's, and a grant to a parent is not lost on its children.
 
-use kernel::{CallEnd, Kernel, Reply, Request, Stop, TokenRequest};
+use kernel::{CallEnd, Kernel, NewTask, Reply, Request, Stop, TokenRequest, UndoOutcome};
 use policy::Peer;
 use sandbox::Launcher;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::task::Poll;
 use testkit::bed::Bed;
 use testkit::harness::Test;
 use world::event::{ProcSpawned, ReviewAsked, TaskQueued};
@@ -15,23 +16,26 @@ use world::{CallPattern, Deadline, Event, Pid, Rate, Scope, TaskState, Terms, Zo
 const POLICY: &str = "\
 capabilities:
   - { name: reads, match: { syscall: fs.read }, action: allow }
-  - { name: not-for-foremen, match: { syscall: fs.read, caller: foreman.1, path_glob: secret.txt }, action: deny, reason: not yours }
+  - { name: not-for-foremen, match: { syscall: fs.read, caller: worker.1, path_glob: secret.txt }, action: deny, reason: not yours }
   - { name: not-for-tagged, match: { syscall: fs.read, caller_tag: foreman, path_glob: tagged.txt }, action: deny, reason: not yours }
+  - { name: not-by-night, match: { syscall: fs.read, caller_tag: night, path_glob: day.txt }, action: deny, reason: not yours }
   - { name: asks, match: { syscall: fs.list }, action: require_review, reason: ask }
   - { name: tokens, match: { syscall: token.issue }, action: allow }
   - { name: runs, match: { syscall: [shell.run, fs.write, merge.apply] }, action: allow }
-  - { name: not-for-parents, match: { syscall: fs.write, caller: foreman.1, path_glob: parent.txt }, action: deny, reason: not yours }
+  - { name: not-for-parents, match: { syscall: fs.write, caller: worker.1, path_glob: parent.txt }, action: deny, reason: not yours }
 ";
 
 pub fn tests() -> Vec<Test> {
     vec![
         Test::new("what_is_denied_to_a_parent_is_denied_to_its_child", || play(denied)),
+        Test::new("what_is_denied_to_a_tag_of_a_parked_parent_is_denied_to_its_child", || play(tagged)),
         Test::new("a_grant_to_a_parent_holds_for_its_child_until_it_is_revoked", || play(granted)),
         Test::new("a_ban_holds_for_whom_it_was_given", || play(banned)),
         Test::new("what_is_denied_to_a_parent_is_not_merged_for_its_child", || play(merged)),
         Test::new("a_yes_to_a_merge_that_is_over_merges_nothing", || play(over)),
         Test::new("a_trial_says_of_masked_and_lost_calls_what_explain_says", || play(tried)),
         Test::new("every_call_is_judged_by_the_policy_that_was_in_force", || play(raced)),
+        Test::new("an_undo_is_judged_by_the_policy_of_its_commit", || play(undone)),
         Test::new("calls_at_once_use_a_token_and_a_rate_no_more_than_they_may", || play(counted)),
     ]
 }
@@ -45,21 +49,23 @@ struct Ground {
 
 /// Runs a test on such a kernel.
 fn play<F: Future<Output = Result<(), Stop>>>(test: fn(Ground) -> F) -> Result<(), String> {
-    let files = [("a.txt", "a\n"), ("parent.txt", "p\n"), ("secret.txt", "s\n"), ("tagged.txt", "t\n"), (".skep/policy.yaml", POLICY)];
-    let bed = Bed::new(&files.map(|(path, text)| (path.to_owned(), text.to_owned())))?;
+    let texts = ["a.txt", "parent.txt", "secret.txt", "tagged.txt", "day.txt"].map(|path| (path, &path[..1]));
+    let files: Vec<(String, String)> = texts.iter().map(|(path, text)| ((*path).to_owned(), format!("{text}\n"))).collect();
+    let files = [files, vec![(".skep/policy.yaml".to_owned(), POLICY.to_owned())]].concat();
+    let bed = Bed::new(&files)?;
     let launcher = Launcher::start().map_err(|error| error.to_string())?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(|error| error.to_string())?;
     runtime.block_on(async {
         let kernel = bed.boot(launcher).await.map_err(|fault| fault.to_string())?;
         let played = async {
             let proposal = kernel.gate.init(&bed.project()).await?;
-            let zone = kernel.gate.trust(&bed.project(), &proposal.hash, None).await?.zone;
+            let zone = testkit::trust(&kernel, &bed.project(), &proposal.hash).await?.zone;
             let worker = ProcSpawned {
                 pid: Pid(4),
                 task: None,
                 parent: Some(Pid(3)),
-                name: "worker.1".into(),
-                role: "worker".into(),
+                name: "helper.1".into(),
+                role: "helper".into(),
                 zone: Some(zone),
                 user: "u".into(),
             };
@@ -68,7 +74,7 @@ fn play<F: Future<Output = Result<(), Stop>>>(test: fn(Ground) -> F) -> Result<(
                 pid: Pid(5),
                 task: None,
                 parent: Some(Pid::KERNEL),
-                name: "foreman.2".into(),
+                name: "worker.2".into(),
                 role: "foreman".into(),
                 zone: Some(zone),
                 user: "v".into(),
@@ -87,13 +93,50 @@ async fn ask(kernel: &Kernel, pid: u64, zone: ZoneId, tool: &str, path: &str) ->
 
 async fn denied(Ground { kernel, zone, .. }: Ground) -> Result<(), Stop> {
     let tagged = ask(&kernel, 4, zone, "fs.read", "tagged.txt").await?;
-    assert!(matches!(&tagged, CallEnd::Refused(no) if no.reason.contains("its parent foreman.1 may not")), "by its tag: {tagged:?}");
+    assert!(matches!(&tagged, CallEnd::Refused(no) if no.reason.contains("its parent worker.1 may not")), "by its tag: {tagged:?}");
     let refused = ask(&kernel, 4, zone, "fs.read", "secret.txt").await?;
-    assert!(matches!(&refused, CallEnd::Refused(no) if no.reason.contains("its parent foreman.1 may not")), "{refused:?}");
+    assert!(matches!(&refused, CallEnd::Refused(no) if no.reason.contains("its parent worker.1 may not")), "{refused:?}");
     let allowed = ask(&kernel, 4, zone, "fs.read", "a.txt").await?;
     assert!(matches!(allowed, CallEnd::Done { ok: true, .. }), "the control: {allowed:?}");
     let operator = ask(&kernel, 2, zone, "fs.read", "secret.txt").await?;
     assert!(matches!(operator, CallEnd::Done { ok: true, .. }), "the rule is about foremen alone: {operator:?}");
+    Ok(())
+}
+
+/// A task of the zone's own process, for the brain that this script is.
+fn task(project: &Path, mode: world::Mode, lines: &str) -> NewTask {
+    let script = project.with_extension("script");
+    std::fs::write(&script, lines).unwrap_or_else(|error| panic!("{error}"));
+    NewTask {
+        path: project.to_owned(),
+        mode,
+        prompt: "work".into(),
+        brain: Some(format!("script:{}", script.display())),
+        priority: 0,
+        calls_max: None,
+        record: false,
+        tags: vec![],
+        budget: None,
+        new_worker: false,
+        placement: world::TaskPlacement::default(),
+        shape: kernel::TaskShape::default(),
+    }
+}
+
+/// A foreman that waits for a person is still what the operator called it: its worker gets nothing that is denied to that tag.
+async fn tagged(Ground { kernel, zone, project }: Ground) -> Result<(), Stop> {
+    let read = async || ask(&kernel, 4, zone, "fs.read", "day.txt").await;
+    assert!(matches!(read().await?, CallEnd::Done { ok: true, .. }), "the control: nobody is tagged yet");
+    let night = NewTask { tags: vec!["night".into()], ..task(&project, world::Mode::Act, "call fs.list path=.\ndone\n") };
+    let parked = kernel.add(night).await?.task;
+    let state = kernel.tasks.settled(parked).await?.state;
+    assert!(matches!(state, TaskState::Parked { .. }), "{state:?}");
+    let refused = read().await?;
+    assert!(matches!(&refused, CallEnd::Refused(no) if no.reason.contains("its parent worker.1 may not")), "{refused:?}");
+    let other = ask(&kernel, 4, zone, "fs.read", "a.txt").await?;
+    assert!(matches!(other, CallEnd::Done { ok: true, .. }), "the control: the rule names one file: {other:?}");
+    kernel.cancel(parked, "human").await?;
+    assert!(matches!(read().await?, CallEnd::Done { ok: true, .. }), "the control: the tag ends with its task");
     Ok(())
 }
 
@@ -113,20 +156,9 @@ async fn granted(Ground { kernel, zone, .. }: Ground) -> Result<(), Stop> {
 /// A worker's program writes what its foreman may not: it stays out, and the other file is offered.
 /// Without a test command a rule does not let a merge pass, so a person is asked.
 async fn over(Ground { kernel, project, .. }: Ground) -> Result<(), Stop> {
-    let script = project.with_extension("script");
     let wrote = "call shell.run command=[\"sh\",\"-c\",\"echo new > a.txt\"]\ndone\n";
-    std::fs::write(&script, wrote).unwrap_or_else(|error| panic!("{error}"));
     let read = || std::fs::read_to_string(project.join("a.txt")).unwrap_or_default();
-    let new = kernel::NewTask {
-        path: project.clone(),
-        mode: world::Mode::Act,
-        prompt: "work".into(),
-        brain: Some(format!("script:{}", script.display())),
-        priority: 0,
-        calls_max: None,
-        record: false,
-        tags: vec![],
-    };
+    let new = task(&project, world::Mode::Act, wrote);
     let task = kernel.add(new).await?.task;
     let TaskState::Parked { review } = kernel.tasks.settled(task).await?.state else { panic!("nobody is asked") };
     let until = Some(Deadline { boot: "an earlier one".into(), boottime_ms: 0 });
@@ -139,19 +171,8 @@ async fn over(Ground { kernel, project, .. }: Ground) -> Result<(), Stop> {
 }
 
 async fn merged(Ground { kernel, zone, project }: Ground) -> Result<(), Stop> {
-    let script = project.with_extension("script");
     let wrote = "call shell.run command=[\"sh\",\"-c\",\"echo new > parent.txt; echo new > a.txt\"]\ndone\n";
-    std::fs::write(&script, wrote).unwrap_or_else(|error| panic!("{error}"));
-    let new = kernel::NewTask {
-        path: project,
-        mode: world::Mode::Ask,
-        prompt: "wake".into(),
-        brain: Some(format!("script:{}", script.display())),
-        priority: 0,
-        calls_max: None,
-        record: false,
-        tags: vec![],
-    };
+    let new = task(&project, world::Mode::Ask, wrote);
     let first = kernel.add(new.clone()).await?.task;
     let brain = kernel.tasks.settled(first).await?.brain;
     let task = kernel.ledger.look(world::World::next_task);
@@ -181,7 +202,7 @@ async fn merged(Ground { kernel, zone, project }: Ground) -> Result<(), Stop> {
         panic!("nothing was proposed")
     };
     let refused = proposed.paths.iter().find(|known| known.path == "parent.txt").and_then(|known| known.refused.as_deref());
-    assert!(refused.is_some_and(|why| why.contains("its parent foreman.1 may not")), "{:?}", proposed.paths);
+    assert!(refused.is_some_and(|why| why.contains("its parent worker.1 may not")), "{:?}", proposed.paths);
     assert!(proposed.paths.iter().any(|known| known.path == "a.txt" && known.refused.is_none()), "the control: {:?}", proposed.paths);
     Ok(())
 }
@@ -310,6 +331,59 @@ async fn raced(Ground { kernel, zone, project }: Ground) -> Result<(), Stop> {
     }
     // Equal refusals are counted, not repeated, so that their number says little.
     assert!(versions == rounds && judged.iter().all(|count| *count > 0), "{versions} versions, {judged:?} yes and no");
+    Ok(())
+}
+
+/// A rule in TypeScript that has nothing against anything, after a while of thinking, so that whoever asks surely waits.
+const THINKS: &str = "export default rule(\"none\", () => { let n = 0; for (let i = 0; i < 300000; i++) n += i; return pass(); });\n";
+
+/// Puts this policy in force, with that rule beside it.
+async fn put_in_force(kernel: &Kernel, project: &Path, policy: &str) -> Result<(), Stop> {
+    for (path, text) in [(".skep/policy.yaml", policy), (".skep/rules/none.ts", THINKS)] {
+        let path = project.join(path);
+        std::fs::create_dir_all(path.parent().unwrap_or(project)).unwrap_or_else(|error| panic!("{error}"));
+        std::fs::write(path, text).unwrap_or_else(|error| panic!("{error}"));
+    }
+    let proposal = kernel.gate.init(project).await?;
+    testkit::trust(kernel, project, &proposal.hash).await.map(drop)
+}
+
+/// While an undo waits for the word of an extension, another policy comes in force, and then the operator's own: each denies it.
+async fn undone(Ground { kernel, project, .. }: Ground) -> Result<(), Stop> {
+    put_in_force(&kernel, &project, POLICY).await?;
+    let read = || std::fs::read_to_string(project.join("a.txt")).unwrap_or_default();
+    let wrote = kernel.add(task(&project, world::Mode::Act, "call fs.write path=a.txt content=new\ndone\n")).await?.task;
+    let TaskState::Parked { review } = kernel.tasks.settled(wrote).await?.state else { panic!("nobody is asked") };
+    kernel.answer(review, Reply::yes(), "human", None).await?;
+    assert_eq!((kernel.tasks.settled(wrote).await?.state, read().as_str()), (TaskState::Done, "new"));
+
+    let denies =
+        |name: &str| format!("  - {{ name: {name}, match: {{ syscall: fs.write, caller: operator }}, action: deny, reason: not back }}\n");
+    let mut undo = Box::pin(kernel.undo(wrote, "human", None));
+    let waits = std::future::poll_fn(|cx| Poll::Ready(undo.as_mut().poll(cx).is_pending())).await;
+    assert!(waits, "it was described, and is not decided yet");
+    put_in_force(&kernel, &project, &format!("{POLICY}{}", denies("after"))).await?;
+    let outcome = undo.await?;
+    assert!(matches!(&outcome, UndoOutcome::Denied { reasons, .. } if reasons[0].contains("denied by `after`")), "{outcome:?}");
+    assert_eq!(read(), "new");
+
+    put_in_force(&kernel, &project, POLICY).await?;
+    let mut undo = Box::pin(kernel.undo(wrote, "human", None));
+    assert!(std::future::poll_fn(|cx| Poll::Ready(undo.as_mut().poll(cx).is_pending())).await);
+    let home = |rules: &str| {
+        let file = project.with_file_name("home").join("policy.yaml");
+        std::fs::write(file, format!("capabilities:\n{rules}")).unwrap_or_else(|error| panic!("{error}"));
+        kernel.gate.policies.home_proposal()
+    };
+    kernel.gate.trust_home(&home(&denies("above"))?.hash, None).await?;
+    let outcome = undo.await?;
+    assert!(matches!(&outcome, UndoOutcome::Denied { reasons, .. } if reasons[0].contains("above")), "{outcome:?}");
+
+    // The control: one that has nothing against it takes the merge back.
+    kernel.gate.trust_home(&home(&denies("other").replace("fs.write", "fs.delete"))?.hash, None).await?;
+    let outcome = kernel.undo(wrote, "human", None).await?;
+    assert!(matches!(outcome, UndoOutcome::Paths { .. }), "{outcome:?}");
+    assert_eq!(read(), "a\n");
     Ok(())
 }
 

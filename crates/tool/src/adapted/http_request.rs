@@ -10,9 +10,9 @@ use world::{Code, Refusal};
 const HTTP_MS_MAX: u64 = 300_000;
 
 #[derive(Debug)]
-pub(super) struct HttpRequest;
+pub(super) struct AdaptedHttpRequest;
 
-impl Mapping for HttpRequest {
+impl Mapping for AdaptedHttpRequest {
     fn worker(&self) -> &'static str {
         "http.request"
     }

@@ -69,13 +69,13 @@ fn content(resolved: &ResolvedPath) -> Result<String, ToolStop> {
     let (file, size) = resolved.file()?;
     if size > READ_BYTES_MAX {
         return Err(Refusal::new(Code::TooLarge, format!("`{path}` has {size} bytes; {READ_BYTES_MAX} can be edited"))
-            .hint("change it in the room with shell.run")
+            .hint("change it in the sandbox with shell.run")
             .into());
     }
     let mut bytes = Vec::new();
     file.take(READ_BYTES_MAX).read_to_end(&mut bytes).map_err(|error| ToolFault::io("read", path, error))?;
     String::from_utf8(bytes)
-        .map_err(|_| Refusal::new(Code::BadInput, format!("`{path}` is not text")).hint("change it in the room with shell.run").into())
+        .map_err(|_| Refusal::new(Code::BadInput, format!("`{path}` is not text")).hint("change it in the sandbox with shell.run").into())
 }
 
 #[derive(Debug, PartialEq)]

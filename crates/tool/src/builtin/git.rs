@@ -19,7 +19,7 @@ use super::job;
 use crate::context::Context;
 use crate::fault::ToolStop;
 use crate::resolved_path::{Real, ResolvedPath};
-use parse::Change;
+use parse::GitChange;
 use rustix::fs::AtFlags;
 use sandbox::{JobSpec, Outcome};
 use std::ffi::OsString;
@@ -151,7 +151,7 @@ impl<'a> Git<'a> {
         Ok(!outcome.exit.success())
     }
 
-    fn shows(&self, change: &Change) -> bool {
+    fn shows(&self, change: &GitChange) -> bool {
         (self.context.visible)(&change.path)
     }
 }

@@ -5,6 +5,7 @@ use crate::context::Context;
 use crate::env;
 use crate::fault::ToolStop;
 use crate::follower::{Followed, Streams};
+use crate::kept_job::let_go_end;
 use crate::tool::Output;
 use sandbox::{Exit, JobSpec, Outcome, Profile, Template, Workspace};
 use serde_json::{Value, json};
@@ -26,7 +27,9 @@ pub(crate) async fn run(
     // A room has one user, so git's question whose repository this is has one answer.
     let git = [("GIT_CONFIG_COUNT", "1"), ("GIT_CONFIG_KEY_0", "safe.directory"), ("GIT_CONFIG_VALUE_0", "*")];
     let passed = env::scrub(environment);
-    spec.env = passed.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
+    // The kernel's own words last, so that nobody's variable stands for one of them.
+    let told = context.job.variables.iter().cloned();
+    spec.env = passed.into_iter().chain(told).map(|(key, value)| (key.into(), value.into())).collect();
     if context.job.follower.is_some_and(|follower| matches!(follower.streams, Streams::Terminal(_))) {
         spec.env.push(("TERM".into(), "xterm-256color".into()));
     }
@@ -34,12 +37,13 @@ pub(crate) async fn run(
     // The template takes away what it does not have.
     spec.profile = Profile::StandardNet;
     spec.output_max = context.output_max;
+    spec.tail = context.job.tail.cloned();
     spec.limits.wall = Some(time);
     bound(&mut spec, context)?;
     let room = room(context)?;
     let attend = |doors| {
         if let Some(network) = context.job.network {
-            network.attend(doors);
+            network.serve_doors(doors);
         }
     };
     if let Some(network) = context.job.network {
@@ -49,7 +53,7 @@ pub(crate) async fn run(
     let Some(follower) = context.job.follower else { return Ok(room.run_attended(spec, stdin, attend).await?) };
     let began = Instant::now();
     let Followed { ended, stdout, stderr, truncated } = follower.follow(room, spec, attend).await?;
-    let sandbox::Ended { exit, timed_out, out_of_memory, overfull, usage, memory, pids, .. } = ended;
+    let sandbox::JobEnd { exit, timed_out, out_of_memory, overfull, usage, memory, pids, .. } = ended.unwrap_or_else(let_go_end);
     Ok(Outcome { exit, stdout, stderr, truncated, timed_out, out_of_memory, overfull, duration: began.elapsed(), usage, memory, pids })
 }
 
@@ -79,7 +83,7 @@ pub(super) fn wall(input: &Value, default_ms: u64, context: &Context<'_>) -> Res
 }
 
 pub(super) fn room<'a>(context: &Context<'a>) -> Result<&'a Workspace, Refusal> {
-    context.room.ok_or_else(|| Refusal::new(Code::WrongState, "there is no room to run it in").remedy(Remedy::ActInstead))
+    context.room.ok_or_else(|| Refusal::new(Code::WrongState, "there is no sandbox to run it in").remedy(Remedy::ActInstead))
 }
 
 /// A job's end as a result.
@@ -102,7 +106,7 @@ pub(super) fn output(outcome: &Outcome, time: Duration) -> Output {
         value["error"] = format!("it made the workspace hold more than {limit} and was ended").into();
         value["hint"] = "remove what is not needed, or write less".into();
     } else if outcome.out_of_memory {
-        value["error"] = "it needed more memory than the room has and was ended".into();
+        value["error"] = "it needed more memory than the sandbox has and was ended".into();
         value["hint"] = "do it in smaller parts".into();
     }
     Output::new(outcome.exit.success() && !outcome.timed_out, value)

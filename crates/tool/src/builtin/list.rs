@@ -67,8 +67,8 @@ async fn run(resolved: ResolvedPath, context: &Context<'_>, output_max: usize, t
     Ok(Output::good(json!({ "path": path, "entries": shown, "truncated": truncated })))
 }
 
-fn shown(directory: BorrowedFd<'_>, entry: walk::Entry) -> (String, Value) {
-    let walk::Entry { name, kind } = entry;
+fn shown(directory: BorrowedFd<'_>, entry: walk::FolderEntry) -> (String, Value) {
+    let walk::FolderEntry { name, kind } = entry;
     let value = match kind {
         FileType::RegularFile => {
             let size = rustix::fs::statat(directory, name.as_str(), AtFlags::SYMLINK_NOFOLLOW).map(|stat| stat.st_size);

@@ -3,7 +3,7 @@
 //! **Invariant.** No file is changed before every file was tried and allowed; and all of them are changed or, as far as the room lets us
 //! put things back, none.
 
-use super::unified::{self, Part, Step};
+use super::unified::{self, Part, PatchStep};
 use super::{blocking, bytes_in, text, time_of, write};
 use crate::context::Context;
 use crate::fault::{ToolFault, ToolStop};
@@ -91,7 +91,7 @@ pub(crate) async fn run_output(tool: &str, diff: &str, context: &Context<'_>, ti
     }
     let (tool, diff) = (tool.to_owned(), diff.to_owned());
     let steps = blocking(time, move |_| unified::steps(&said(&tool, &diff)?, &resolved_paths)).await?;
-    for Step { path, new, .. } in &steps {
+    for PatchStep { path, new, .. } in &steps {
         context.subcalls.allow_change(PatchedFile { path, content: new.as_deref() }).await?;
     }
     apply(&steps, context, time).await?;
@@ -104,7 +104,7 @@ fn said<'a>(tool: &str, diff: &'a str) -> Result<Vec<Part<'a>>, ToolFault> {
     unified::parts(diff).map_err(unfit)
 }
 
-fn kind(step: &Step) -> &'static str {
+fn kind(step: &PatchStep) -> &'static str {
     match (&step.old, &step.new) {
         (None, _) => "created",
         (_, None) => "deleted",
@@ -112,7 +112,7 @@ fn kind(step: &Step) -> &'static str {
     }
 }
 
-async fn apply(steps: &[Step], context: &Context<'_>, time: Duration) -> Result<(), ToolStop> {
+async fn apply(steps: &[PatchStep], context: &Context<'_>, time: Duration) -> Result<(), ToolStop> {
     for (done, step) in steps.iter().enumerate() {
         if let Err(stop) = put(step, &step.new, context, time).await {
             for step in steps[..done].iter().rev() {
@@ -124,7 +124,7 @@ async fn apply(steps: &[Step], context: &Context<'_>, time: Duration) -> Result<
     Ok(())
 }
 
-async fn put(step: &Step, wanted: &Option<String>, context: &Context<'_>, time: Duration) -> Result<(), ToolStop> {
+async fn put(step: &PatchStep, wanted: &Option<String>, context: &Context<'_>, time: Duration) -> Result<(), ToolStop> {
     match wanted {
         Some(text) => write::store(&step.path, text.clone().into_bytes(), step.mode, context, time).await,
         None => write::change(Act::Delete { path: step.path.clone().into() }, None, &step.path, "deleted", context, time).await,

@@ -139,7 +139,7 @@ fn characters(bytes: &[u8], offset: u64, size: u64) -> (usize, usize) {
 
 fn binary(path: &str, size: u64, at: u64) -> Refusal {
     Refusal::new(Code::BadInput, format!("`{path}` is not text: byte {at} of {size} is not UTF-8"))
-        .hint("ask with `encoding: base64`, or look at it in the room with shell.run")
+        .hint("ask with `encoding: base64`, or look at it in the sandbox with shell.run")
 }
 
 fn to_u64(count: usize) -> u64 {

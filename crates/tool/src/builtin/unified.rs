@@ -27,7 +27,7 @@ pub(super) struct Part<'a> {
 
 /// What will be done to one path, and how to put it back.
 #[derive(Debug)]
-pub(super) struct Step {
+pub(super) struct PatchStep {
     pub(super) path: String,
     pub(super) old: Option<String>,
     /// `None` where it goes away.
@@ -97,7 +97,7 @@ impl Part<'_> {
 }
 
 /// The whole diff in memory. `resolved_paths` are those of every path, part by part.
-pub(super) fn steps(parts: &[Part<'_>], resolved_paths: &[ResolvedPath]) -> Result<Vec<Step>, ToolStop> {
+pub(super) fn steps(parts: &[Part<'_>], resolved_paths: &[ResolvedPath]) -> Result<Vec<PatchStep>, ToolStop> {
     let mut resolved_paths = resolved_paths.iter();
     let mut steps = Vec::new();
     for part in parts {
@@ -110,13 +110,13 @@ pub(super) fn steps(parts: &[Part<'_>], resolved_paths: &[ResolvedPath]) -> Resu
         match (from, to) {
             (from, Some(to)) => {
                 free(to)?;
-                steps.push(Step { path: path(to)?, old: None, new: Some(after), mode: part.mode.or(kept) });
+                steps.push(PatchStep { path: path(to)?, old: None, new: Some(after), mode: part.mode.or(kept) });
                 if let Some(from) = from.filter(|_| !part.copied) {
-                    steps.push(Step { path: path(from)?, old, new: None, mode: kept });
+                    steps.push(PatchStep { path: path(from)?, old, new: None, mode: kept });
                 }
             }
-            (Some(from), None) if part.to.is_some() => steps.push(Step { path: path(from)?, old, new: Some(after), mode: kept }),
-            (Some(from), None) if after.is_empty() => steps.push(Step { path: path(from)?, old, new: None, mode: kept }),
+            (Some(from), None) if part.to.is_some() => steps.push(PatchStep { path: path(from)?, old, new: Some(after), mode: kept }),
+            (Some(from), None) if after.is_empty() => steps.push(PatchStep { path: path(from)?, old, new: None, mode: kept }),
             (Some(from), None) => {
                 return Err(misfit(from.real.as_str(), "it would be deleted with lines that the patch does not know").into());
             }

@@ -80,7 +80,7 @@ pub(super) async fn change(
     spec.limits.wall = Some(time);
     let outcome = job::room(context)?.run(spec, content).await?;
     if !outcome.exit.success() {
-        let why = if outcome.timed_out { "it took too long" } else { "the room ended early" };
+        let why = if outcome.timed_out { "it took too long" } else { "the sandbox ended early" };
         return Err(Refusal::new(Code::WrongState, format!("`{path}` was not {done}: {why}")).hint("ask again").into());
     }
     Ok(())

@@ -22,6 +22,8 @@ pub fn dry_runs_and_mocks_do_nothing(host: &Host) {
         ("search.glob", json!({ "pattern": "*.rs" }), "look for `*.rs` below `.`"),
         ("shell.run", json!({ "command": ["touch", "made"] }), "run `touch made` in `.`"),
         ("sandbox.run", json!({ "command": ["touch", "made"] }), "run `touch made` in `.`"),
+        ("brain.run", json!({ "brain": "claude", "command": ["claude", "-p"] }), "run `claude -p`"),
+        ("brain.use", json!({ "tool": "TodoWrite", "input": {} }), "let the brain use its `TodoWrite`"),
         ("git.status", json!({}), "look at the state of the repository"),
         ("git.diff", json!({}), "show what changed in `.`"),
         ("git.log", json!({}), "list commits of `.`"),

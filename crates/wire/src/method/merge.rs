@@ -43,4 +43,7 @@ pub struct MergeUndoResult {
     pub denied: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phrase: Option<String>,
+    /// A commit of the merge, which stays: only files were taken back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
 }

@@ -46,6 +46,24 @@ pub struct GatewayOpenResult {
     pub key: String,
 }
 
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ModelTryParams {
+    /// A tier, an alias or `provider/model`; without it, what the built-in brain would take.
+    pub model: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelTryResult {
+    pub provider: String,
+    pub model: String,
+    pub answer: String,
+    pub ms: u64,
+    /// What it used, as it is on record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<UsageTotals>,
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ModelUsageParams {
@@ -64,6 +82,9 @@ pub struct ModelUsageResult {
     /// What requests may have cost beyond that, which counts against the caps until it is reconciled or a day has passed.
     #[serde(default)]
     pub held: Spend,
+    /// What of the total is only an estimate.
+    #[serde(default)]
+    pub guessed: Spend,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,6 +94,9 @@ pub struct UsageRow {
     pub figures: UsageTotals,
     #[serde(default)]
     pub held: Spend,
+    /// What of the figures is only an estimate.
+    #[serde(default)]
+    pub guessed: Spend,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -37,6 +37,37 @@ pub struct PolicyProblem {
     pub remedy: Option<Remedy>,
 }
 
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PolicyHomeParams {
+    /// Exactly what the person was shown. Without it nothing changes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hash: Option<String>,
+    /// What a person typed where more than a few calls would break.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub phrase: Option<String>,
+}
+
+/// The operator's own policy, which holds in every project.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyHomeResult {
+    pub file: String,
+    pub hash: String,
+    /// From what is in force to the file, as a unified diff.
+    pub diff: String,
+    /// Without a hash: do they differ? With it: was something put in force?
+    pub changed: bool,
+    /// The version in force after this; 0 while there is none.
+    pub version: u64,
+    pub problems: Vec<PolicyProblem>,
+    /// Without a hash: how many of the newest calls were allowed and would be denied.
+    #[serde(default)]
+    pub breaking: u64,
+    /// Without a hash: the phrase that so many want; with it they can be put in force.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phrase: Option<String>,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyExplainParams {
@@ -90,6 +121,8 @@ impl PolicyOutcome {
 #[serde(rename_all = "snake_case")]
 pub enum RuleLayer {
     Builtin,
+    /// A rule of the operator's own `policy.yaml`.
+    Home,
     Token,
     /// A rule of the project's `skep.yml`.
     Yaml,
@@ -102,6 +135,7 @@ impl RuleLayer {
     pub fn as_str(self) -> &'static str {
         match self {
             RuleLayer::Builtin => "builtin",
+            RuleLayer::Home => "home",
             RuleLayer::Token => "token",
             RuleLayer::Yaml => "yaml",
             RuleLayer::Extension => "extension",
@@ -153,11 +187,41 @@ pub struct PolicyTrialResult {
     /// Calls that were tried.
     pub tried: u64,
     pub breaking: u64,
-    /// What a person must type to put so much breaking in force.
+    /// What a person must type to put so much breaking, or anything looser, in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phrase: Option<String>,
+    /// What the rules themselves say differently than those in force.
+    #[serde(default)]
+    pub rules: Vec<PolicyChangeView>,
     /// Only those that would come out otherwise.
     pub changes: Vec<TrialChange>,
+}
+
+/// One difference between a proposed policy and the one in force, or the default.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyChangeView {
+    /// A rule's name, or a key of `skep.yml`.
+    pub name: String,
+    pub kind: PolicyChangeKind,
+    pub what: String,
+    pub effect: PolicyChangeEffect,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PolicyChangeKind {
+    Added,
+    Removed,
+    Changed,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PolicyChangeEffect {
+    /// It may let more pass.
+    Looser,
+    Stricter,
+    Same,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -177,6 +241,9 @@ pub struct TrialChange {
 #[serde(deny_unknown_fields)]
 pub struct PolicyLogParams {
     pub path: String,
+    /// Of the operator's own policy instead.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub home: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -35,4 +35,17 @@ pub struct ProcView {
     /// What its jobs did on the network.
     #[serde(default)]
     pub net: NetUse,
+    /// The brain that it was enrolled with; `None` has the project's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub brain: Option<String>,
+    /// It takes nothing from its queue until it is told to.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub queue_paused: bool,
+}
+
+impl ProcView {
+    /// The role as people read it.
+    pub fn role_shown(&self) -> &str {
+        if self.role == "foreman" { "worker" } else { &self.role }
+    }
 }

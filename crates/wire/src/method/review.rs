@@ -48,6 +48,9 @@ pub struct ReviewAnswerParams {
     /// With a yes to a question that is cut: `seen` of its full view.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seen: Option<String>,
+    /// With `changes`: the task's work is laid over the project as it is now.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub newer_base: bool,
 }
 
 /// Whom an answer holds for beyond this call.

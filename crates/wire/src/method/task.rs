@@ -1,9 +1,13 @@
 //! Tasks, from the queue to the merge.
 
+use super::brain_output::BrainOutputView;
 use super::model::WaitView;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use world::{MergePath, MergeState, Mode, PathChange, Pid, ReviewId, Side, TaskId, TaskState, ZoneId};
+use world::{
+    Budget, CommitWish, MergePath, MergeState, Mode, PathChange, Pid, Remedy, ReviewId, Side, Spend, TaskId, TaskPlacement, TaskState,
+    ToolList, UsageTotals, ZoneId,
+};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -28,6 +32,31 @@ pub struct TaskAddParams {
     /// What kind of caller its process is meanwhile, for rules about `caller_tag`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
+    /// What its requests to models may use: money, tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Budget>,
+    /// Have another worker do it at once; without it, it is queued behind what the first one does.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub new_worker: bool,
+    /// A worker of this role of the project does it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
+    /// It is this skill; `prompt` may be empty then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skill: Option<String>,
+    /// Values of the skill's parameters, as they were typed.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub params: BTreeMap<String, String>,
+    /// The only tools that it may use: names, or `fs.*` for all of a kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools: Option<Vec<String>>,
+    /// For whom, and when: `who`, `prioritize`, `disrupt`, `after`, `timeout_ms`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub placement: TaskPlacement,
+}
+
+fn is_default(placement: &TaskPlacement) -> bool {
+    *placement == TaskPlacement::default()
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +67,43 @@ pub struct TaskAddResult {
     pub branch: String,
     /// The zone was opened on the way.
     pub initialised: bool,
+    /// The project's policy files differ from what is in force.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub drifts: bool,
+    /// The task that it waits for in the queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub behind: Option<TaskId>,
+    /// The model that was asked for, as `provider/model`, where nobody knows before its first request whether the provider has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unlisted: Option<String>,
+    /// Its worker was taken on for it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub enrolled: bool,
+    /// The skill that it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skill: Option<String>,
+    /// Unfinished tasks that it comes after.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<TaskId>,
+    /// It goes before others that are queued.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub prioritized: bool,
+    /// The task that was interrupted for it, and goes on after it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interrupted: Option<TaskId>,
+    /// Its worker takes nothing from its queue until it is told to.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub queue_paused: bool,
+}
+
+/// A task that is to go on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TaskRetryParams {
+    pub task: TaskId,
+    /// Its own budget from here on, in the place of what it was given; what it has spent counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Budget>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,12 +140,19 @@ pub enum TaskStatus {
     Running,
     /// Waits for a person; the view names the review.
     Parked,
+    /// Could not go on, and waits to be retried.
+    Stopped,
     Done,
     Failed,
     Cancelled,
 }
 
 impl TaskStatus {
+    /// Does nobody work on it, and nothing wait for an answer?
+    pub fn at_rest(self) -> bool {
+        self.ended() || self == TaskStatus::Stopped
+    }
+
     pub fn ended(self) -> bool {
         matches!(self, TaskStatus::Done | TaskStatus::Failed | TaskStatus::Cancelled)
     }
@@ -89,6 +162,7 @@ impl TaskStatus {
             TaskStatus::Queued => "queued",
             TaskStatus::Running => "running",
             TaskStatus::Parked => "parked",
+            TaskStatus::Stopped => "stopped",
             TaskStatus::Done => "done",
             TaskStatus::Failed => "failed",
             TaskStatus::Cancelled => "cancelled",
@@ -102,6 +176,7 @@ impl From<TaskState> for TaskStatus {
             TaskState::Queued => TaskStatus::Queued,
             TaskState::Running => TaskStatus::Running,
             TaskState::Parked { .. } => TaskStatus::Parked,
+            TaskState::Stopped => TaskStatus::Stopped,
             TaskState::Done => TaskStatus::Done,
             TaskState::Failed => TaskStatus::Failed,
             TaskState::Cancelled => TaskStatus::Cancelled,
@@ -130,6 +205,9 @@ pub struct TaskView {
     /// What the brain said at the end, or why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
+    /// What lets it go on, where it has stopped and that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<Box<Remedy>>,
     pub queued_ms: i64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_ms: Option<i64>,
@@ -142,6 +220,92 @@ pub struct TaskView {
     /// The task that it is run to be compared with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replays: Option<TaskId>,
+    /// Whether the two differed, once they were compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub differs: Option<bool>,
+    /// What it used of models; `None` where it asked none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<TaskUsageView>,
+    /// What it may use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Budget>,
+    /// Its changes that are kept and not in the project.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<KeptView>,
+    /// The task that it waits for in the queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub behind: Option<TaskId>,
+    /// Higher goes first in the queue; 0 is the order in which they came.
+    #[serde(default)]
+    pub priority: i64,
+    /// Unfinished tasks that it comes after.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<TaskId>,
+    /// The task that its worker does first, as it was interrupted for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused_for: Option<TaskId>,
+    /// How long it may be worked on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// The skill that it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skill: Option<String>,
+    /// The only tools that it may use, list by list.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tool_lists: Vec<ToolList>,
+    /// What its brain said when it was asked at the end, by name, with `tokens` and `cost` where a model was asked. Whole in `task.show`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub artifacts: BTreeMap<String, String>,
+    /// Artifacts that it has not, and why.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub artifact_errors: BTreeMap<String, String>,
+    /// What came of each of its prompts; only `task.show` tells.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outputs: Vec<BrainOutputView>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskUsageView {
+    #[serde(flatten)]
+    pub figures: UsageTotals,
+    /// The part of it that is only an estimate.
+    #[serde(default)]
+    pub guessed: Spend,
+    /// What its requests may have cost beyond that.
+    #[serde(default)]
+    pub held: Spend,
+}
+
+/// Changes of a task that are kept after its end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptView {
+    pub files: u64,
+    pub bytes: u64,
+    /// Files that were too much to be kept.
+    #[serde(default)]
+    pub left: u64,
+    pub since_ms: i64,
+    /// When they go by themselves; `None` while the task has not ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until_ms: Option<i64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TaskSayParams {
+    pub task: TaskId,
+    pub prompt: String,
+}
+
+/// A task that goes on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskContinueResult {
+    pub task: TaskView,
+    /// A fresh allowance of calls, where it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calls: Option<u64>,
+    /// False where somebody works on it: it hears of it at the end of its turn.
+    pub taken_up: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -153,6 +317,12 @@ pub struct TaskDiffResult {
     /// `None` while the task still works and nothing is proposed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<MergeState>,
+    /// The changes are kept from a task that nobody works on; merging them proposes them first.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub kept: bool,
+    /// The question about their merge.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub review: Option<ReviewId>,
     pub files: Vec<FileDiffView>,
 }
 
@@ -231,12 +401,40 @@ pub struct TaskMergeParams {
     /// Whose version is taken of a path that both changed; one without a choice stays out.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sides: BTreeMap<String, Side>,
+    /// Paths and folders that go in; all without any. The others are kept with the task.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub only: Vec<String>,
+    /// A commit of exactly what goes in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<CommitWish>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskMergeResult {
     pub applied: Vec<String>,
     pub refused: Vec<MergePath>,
+    /// The commit that was made of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<CommitView>,
+    /// Why no commit was made, where one was wanted: the files are in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uncommitted: Option<String>,
+    /// Files of the task that are kept and can be merged later.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub kept: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+/// A commit that a merge made. Hooks of the repository were not run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommitView {
+    pub commit: String,
+    /// `HEAD`, or `refs/heads/…`.
+    pub reference: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -56,9 +56,12 @@ pub struct ZoneTrustResult {
     /// Without a hash: how many of the newest calls were allowed and would be denied.
     #[serde(default)]
     pub breaking: u64,
-    /// Without a hash: the phrase that so many want; with it they can be put in force.
+    /// Without a hash: the phrase that so many, or anything looser, want; with it they can be put in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phrase: Option<String>,
+    /// Without a hash: what the rules say differently than those in force, or than the default.
+    #[serde(default)]
+    pub rules: Vec<super::policy::PolicyChangeView>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,6 +70,65 @@ pub struct ZoneStatusParams {
     /// Only the zone that holds this path; all zones without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
+    /// Only zones of this repository: `org/repo` or `repo`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub site: Option<String>,
+    /// With `path`: all zones of its repository where that zone is on `main` or `master`, or in any case.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub whole_site: Option<WholeSite>,
+}
+
+/// When more than one zone is asked for by one path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WholeSite {
+    OnMain,
+    Always,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ZoneResolveParams {
+    /// `org/repo` or `repo`; the repository that `path` is in without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub site: Option<String>,
+    /// The first work tree of the repository without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ZoneResolveResult {
+    pub site: String,
+    /// The folder of git's own.
+    pub repository: String,
+    pub branch: String,
+    /// The work tree; `None` where there is none of this branch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// Where one would be made.
+    pub place: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ZoneCloseParams {
+    pub path: String,
+    /// Also where work is open or kept; it is destroyed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub force: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ZoneCloseResult {
+    pub path: String,
+    pub branch: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub site: Option<String>,
+    /// It was the last of its repository, which is not registered any more.
+    pub unregistered: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,6 +142,9 @@ pub struct ZoneStatusResult {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ZoneView {
     pub zone: ZoneId,
+    /// Slug of its repository.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub site: Option<String>,
     pub path: String,
     pub branch: String,
     pub policy_version: u64,

@@ -35,7 +35,7 @@ fn a_row_for_others_lets_others_in() {
     let row = MethodRow { callers: &[PrincipalKind::Process, PrincipalKind::Token], ..*MethodId::ToolList.row() };
     assert_eq!((row.allows(&PROCESS), row.allows(&TOKEN)), (Ok(()), Ok(())));
     let refusal = row.allows(&OPERATOR).unwrap_err();
-    assert_eq!(refusal.reason, "operator may not call `tool.list`: only a process in a room or the holder of a token may");
+    assert_eq!(refusal.reason, "operator may not call `tool.list`: only a process in a sandbox or the holder of a token may");
 }
 
 /// A change is never dropped half done, unless dropping it is how a client ends it.

@@ -111,8 +111,11 @@ const SCRIPTS: &[&str] = &[
     "sh", "bash", "zsh", "ksh", "fish", "py", "js", "mjs", "cjs", "ts", "mts", "cts", "rb", "pl", "pm", "php", "lua", "mk", "mak", "just",
     "ps1", "awk", "tcl", "groovy", "exs", "jl", "r", "cmake", "nix",
 ];
-/// Texts that a script reads what to run from. They count where they are named in full.
-const LISTS: &[&str] = &["txt", "list", "lst", "inc", "in", "cfg", "conf", "ini", "env", "toml", "yml", "yaml", "json", "manifest"];
+/// Files that say nothing about what to run. Any other that is named in full may be a script, or a text that a script reads that from.
+const MEDIA: &[&str] = &[
+    "png", "jpg", "jpeg", "gif", "webp", "ico", "bmp", "tiff", "svg", "pdf", "woff", "woff2", "ttf", "otf", "eot", "mp3", "mp4", "wav",
+    "ogg", "webm",
+];
 const SHELLS: &[&str] = &["sh", "bash", "zsh", "ksh"];
 /// Languages in which a star by itself is no file name.
 const STARRED: &[&str] = &["py", "js", "mjs", "cjs", "ts", "mts", "cts", "rb", "pl", "pm", "php", "lua", "groovy", "exs", "jl", "r"];
@@ -255,8 +258,7 @@ impl Words {
     fn of(text: &str, has_globs: bool) -> Words {
         let mut words = Words::default();
         let lower = without_variables(&text.to_lowercase());
-        let part = |c: char| c.is_alphanumeric() || c == ANY || "_./-+@~*?".contains(c);
-        for word in lower.split(|c: char| !part(c)) {
+        for word in lower.split(|c: char| !is_part(c)) {
             let mut parts = word.trim_end_matches(['/', '.']).rsplit('/').filter(|part| !part.is_empty());
             let Some(last) = parts.next() else { continue };
             if last.contains(['*', '?', ANY]) {
@@ -273,10 +275,18 @@ impl Words {
         words
     }
 
+    /// Whether a name stands in the text. A blank or a sign in it divides it there: then all its pieces do.
+    fn has(&self, name: &str) -> bool {
+        self.names.contains(name) || (is_odd(name) && pieces(name).all(|piece| self.names.contains(piece)))
+    }
+
+    fn names_file(&self, file: &File) -> bool {
+        self.has(&file.name) || file.stems.iter().any(|stem| self.has(stem))
+    }
+
     /// How a text mentions a file.
     fn mentions(&self, file: &File, folders: bool) -> Option<String> {
-        let stem = file.stems.iter().find(|stem| self.names.contains(*stem));
-        if self.names.contains(&file.name) || stem.is_some() {
+        if self.names_file(file) {
             return Some("it".into());
         }
         if !folders {
@@ -286,7 +296,7 @@ impl Words {
         if !file.extension.is_empty() && self.names.contains(&format!(".{}", file.extension)) {
             return Some(format!("names that end in `.{}`", file.extension));
         }
-        if let Some(folder) = file.folders.iter().find(|folder| self.names.contains(*folder)) {
+        if let Some(folder) = file.folders.iter().find(|folder| self.has(folder)) {
             return Some(format!("its folder `{folder}`"));
         }
         let parts: Vec<&String> = file.folders.iter().chain([&file.name]).collect();
@@ -299,6 +309,19 @@ impl Words {
             None => format!("`{glob}`"),
         })
     }
+}
+
+/// What a name is made of in a text.
+fn is_part(c: char) -> bool {
+    c.is_alphanumeric() || c == ANY || "_./-+@~*?".contains(c)
+}
+
+fn is_odd(name: &str) -> bool {
+    name.contains(|c: char| !is_part(c))
+}
+
+fn pieces(name: &str) -> impl Iterator<Item = &str> {
+    name.split(|c: char| !is_part(c)).map(|piece| piece.trim_end_matches('.')).filter(|piece| !piece.is_empty())
 }
 
 /// The text with a mark for each `$name` and `${name}`, and without the stars of `case`.
@@ -349,11 +372,13 @@ fn matches(glob: &[u8], name: &[u8]) -> bool {
 struct Index<'a> {
     by_name: BTreeMap<String, Vec<&'a str>>,
     shells: Vec<(&'a str, File)>,
+    /// Those whose names a text has in pieces only.
+    odd: Vec<(&'a str, File)>,
 }
 
 impl<'a> Index<'a> {
     fn of(files: &'a [String]) -> Index<'a> {
-        let mut index = Index { by_name: BTreeMap::new(), shells: Vec::new() };
+        let mut index = Index { by_name: BTreeMap::new(), shells: Vec::new(), odd: Vec::new() };
         for path in files {
             let file = File::of(path);
             let is_script = file.extension.is_empty() || SCRIPTS.contains(&file.extension.as_str());
@@ -363,6 +388,9 @@ impl<'a> Index<'a> {
                 }
             }
             index.by_name.entry(file.name.clone()).or_default().push(path);
+            if is_odd(&file.name) {
+                index.odd.push((path, File::of(path)));
+            }
             if SHELLS.contains(&file.extension.as_str()) || (file.extension.is_empty() && is_script) {
                 index.shells.push((path, file));
             }
@@ -372,13 +400,9 @@ impl<'a> Index<'a> {
 
     /// The scripts that a text leads to.
     fn follow(&self, words: &Words, found: &mut impl FnMut(&'a str)) {
-        let is_script = |path: &str| {
-            let file = File::of(path);
-            let runs = RUNNERS.iter().any(|(_, files)| files.contains(&file.name.as_str()));
-            runs || file.extension.is_empty() || SCRIPTS.contains(&file.extension.as_str()) || LISTS.contains(&file.extension.as_str())
-        };
+        let may_run = |path: &str| !MEDIA.contains(&File::of(path).extension.as_str());
         for name in &words.names {
-            for path in self.by_name.get(name).into_iter().flatten().filter(|path| is_script(path)) {
+            for path in self.by_name.get(name).into_iter().flatten().filter(|path| may_run(path)) {
                 found(path);
             }
             for (_, files) in RUNNERS.iter().filter(|(programs, _)| programs.contains(&name.as_str())) {
@@ -390,6 +414,9 @@ impl<'a> Index<'a> {
                 }
             }
         }
+        for (path, _) in self.odd.iter().filter(|(path, file)| may_run(path) && words.names_file(file)) {
+            found(path);
+        }
         for (path, _) in self.shells.iter().filter(|(_, file)| words.mentions(file, true).is_some()) {
             found(path);
         }
@@ -397,103 +424,4 @@ impl<'a> Index<'a> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::convert::Infallible;
-
-    /// Reads `PATH TEXT` lines as a project and says why each of `paths` is the command's.
-    fn why(command: &str, files: &[(&str, &str)], path: &str) -> Option<String> {
-        let names: Vec<String> = files.iter().map(|(path, _)| (*path).to_owned()).collect();
-        let read = |path: &str| {
-            let text = files.iter().find(|(name, _)| *name == path).map(|(_, text)| *text);
-            Ok::<_, Infallible>(match text {
-                Some(text) => match text.strip_prefix("-> ") {
-                    Some(target) => Script::Link(target.into()),
-                    None => Script::Text(text.into()),
-                },
-                None => Script::Unreadable,
-            })
-        };
-        let command: Vec<String> = command.split(' ').map(str::to_owned).collect();
-        let Ok(mentions) = Mentions::of(&command, &names, read);
-        mentions.of_path(path)
-    }
-
-    #[test]
-    fn a_command_that_names_nothing_of_the_project_mentions_nothing() {
-        let files = [("Cargo.toml", "[package]\nname = \"thing\""), ("src/lib.rs", ""), ("docs/a.md", "")];
-        assert_eq!(why("cargo test", &files, "src/parse.rs"), None);
-        assert_eq!(why("cargo test", &files, "docs/a.md"), None);
-    }
-
-    #[test]
-    fn scripts_are_followed_through_shells_makefiles_and_manifests() {
-        for (command, files) in [
-            ("sh run.sh", vec![("run.sh", "sh ./lib/helper.sh"), ("lib/helper.sh", "./verdict")]),
-            ("make test", vec![("Makefile", "test:\n\t./go.py"), ("go.py", "import verdict\n")]),
-            (
-                "npm test",
-                vec![("package.json", r#"{"scripts": {"test": "node tools/run.js"}}"#), ("tools/run.js", "require('../verdict')")],
-            ),
-            ("just check", vec![("justfile", "check:\n  python3 -m verdict")]),
-            ("tox", vec![("tox.ini", "commands = python -m pkg.verdict")]),
-            ("cargo t", vec![(".cargo/config.toml", "[alias]\nt = \"run -p verdict\"")]),
-            ("python3 check.py", vec![("check.py", "import rules"), ("rules.py", "from verdict import ok")]),
-            ("./check", vec![("check", "-> bin/real"), ("bin/real", "#!/bin/sh\nverdict")]),
-            ("env sh -c ./verdict", vec![]),
-            ("sh run.sh", vec![("run.sh", "while read f; do . \"$f\"; done < steps.txt"), ("steps.txt", "lib/verdict.dat")]),
-            ("make test", vec![("Makefile", "include rules.inc"), ("rules.inc", "test:\n\t./verdict")]),
-            ("sh run.sh", vec![("run.sh", "for f in checks/*; do . $f; done"), ("checks/one.sh", "exec verdict")]),
-        ] {
-            for path in ["verdict.py", "deep/verdict.sh", "verdict/main.rs"] {
-                assert!(why(command, &files, path).is_some(), "{command} {files:?} {path}");
-            }
-            assert_eq!(why(command, &files, "docs/guide.md"), None, "{command} {files:?}");
-        }
-    }
-
-    #[test]
-    fn names_that_are_made_up_put_what_they_may_be_in_doubt() {
-        let check = |script: &str, path: &str, doubted: bool| {
-            assert_eq!(why("sh run.sh", &[("run.sh", script)], path).is_some(), doubted, "{script} {path}");
-        };
-        check(". \"lib/$x.sh\"", "lib/y.sh", true);
-        check(". \"lib/${x}.sh\"", "lib/y.sh", true);
-        check(". \"lib/$x\"", "lib/deep/y.txt", true);
-        check(". \"lib/$x\"", "docs/y.txt", false);
-        check(". \"$dir/y.txt\"", "docs/y.txt", true);
-        check(". \"$dir/$x\"", "docs/y.txt", false);
-        check("case $x in *) true;; esac", "docs/y.txt", false);
-        check("sh ${X:-docs/y.txt}", "docs/y.txt", true);
-        check("cat *.conf", "docs/a.conf", true);
-        check("cat *.conf", "docs/a.txt", false);
-        check("sh ./*", "docs/a.txt", true);
-        check("find . -name x", "docs/a.txt", true);
-        check("eval $X", "docs/a.txt", true);
-        check("echo {one,two}.sh", "two.sh", true);
-        check("for f in $(git ls-files); do . $f; done", "docs/a.txt", true);
-        let command = |command: &str| why(command, &[], "docs/a.txt").is_some();
-        assert!(command("sh -c find|xargs") && command("sh -c eval"));
-        assert!(!command("python3 -m unittest discover"), "the control");
-    }
-
-    #[test]
-    fn what_cannot_be_read_or_is_too_much_puts_all_in_doubt() {
-        let nul: &str = "\0";
-        assert!(why("sh run.sh", &[("run.sh", nul)], "docs/a.txt").is_some());
-        assert!(why("npm test", &[("package.json", "{")], "docs/a.txt").is_some());
-        let many: Vec<(String, String)> = (0..300).map(|n| (format!("s{n}.sh"), format!("sh s{}.sh", n + 1))).collect();
-        let many: Vec<(&str, &str)> = many.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
-        assert!(why("sh s0.sh", &many, "docs/a.txt").is_some());
-    }
-
-    #[test]
-    fn configuration_mentions_files_and_not_folders() {
-        let files = [("conftest.py", "from helper import x\nsrc = 'src'"), ("jest.config.js", "setupFiles: ['./setup/env.js']")];
-        for command in ["pytest", "npx jest"] {
-            assert!(why(command, &files, "src/helper.py").is_some());
-            assert!(why(command, &files, "setup/env.js").is_some());
-            assert_eq!(why(command, &files, "src/app.py"), None);
-        }
-    }
-}
+mod tests;

@@ -196,6 +196,54 @@ const NAMES: &[&str] = &[
     "typos.toml",
     "_typos.toml",
     "sonar-project.properties",
+    "Project.toml",
+    "JuliaProject.toml",
+    "Manifest.toml",
+    "DESCRIPTION",
+    "NAMESPACE",
+    "dub.json",
+    "dub.sdl",
+    "gleam.toml",
+    "rebar.lock",
+    "pubspec.lock",
+    "analysis_options.yaml",
+    "build.yaml",
+    "go.work.sum",
+    "environment.yml",
+    "environment.yaml",
+    "pixi.lock",
+    "devbox.lock",
+    "devenv.yaml",
+    "devenv.lock",
+    "moon.yml",
+    "wrangler.toml",
+    "nodemon.json",
+    "jsr.json",
+    "package.json5",
+    "codemagic.yaml",
+    "screwdriver.yaml",
+    "skaffold.yaml",
+    "pipeline.yml",
+    "pipeline.yaml",
+    "spago.yaml",
+    "spago.dhall",
+    "v.mod",
+    "xmake.lua",
+    "premake5.lua",
+    "Kbuild",
+    "Kconfig",
+    "Makevars",
+    "ty.toml",
+    "hlint.yaml",
+    "detekt.yml",
+    "revive.toml",
+    "staticcheck.conf",
+    "dprint.json",
+    "knip.json",
+    "buf.yaml",
+    "buf.gen.yaml",
+    "infection.json",
+    "infection.json5",
     // the loader of programs
     "ld.so.preload",
     "ld.so.conf",
@@ -214,7 +262,7 @@ const NAMES: &[&str] = &[
 
 /// Folders in which everything is looked at; hidden ones are anyway.
 const FOLDERS: &[&str] =
-    &["hooks", "githooks", "git-hooks", "xtask", "ci", "husky", "buildsrc", "nix", "meta-inf", "magefiles", "requirements"];
+    &["hooks", "githooks", "git-hooks", "xtask", "ci", "husky", "buildsrc", "nix", "meta-inf", "magefiles", "requirements", "t", "xt"];
 
 /// Folders of what is built or installed: never the work of a hand.
 const BUILT: &[&str] = &[
@@ -286,6 +334,15 @@ const BEGINNINGS: &[&str] = &[
     "bazel",
     "phpunit",
     "junit-platform",
+    "azure-pipelines",
+    "bitbucket-pipelines",
+    "cloudbuild",
+    "buildspec",
+    "jenkinsfile",
+    "lefthook.",
+    "stryker.",
+    "swc.",
+    "metro.",
 ];
 
 /// Ends of names that are always looked at: shells, build languages, what an interpreter loads unasked, programs.
@@ -346,13 +403,27 @@ const ENDS: &[&str] = &[
     ".config.mjs",
     ".config.cjs",
     ".config.mts",
+    ".config.cts",
+    ".config.json",
+    ".config.yml",
+    ".config.yaml",
+    ".config.toml",
     ".desktop",
     ".service",
     ".timer",
     ".tf",
     ".conf.js",
     ".conf.ts",
+    ".conf.cjs",
+    ".conf.mjs",
+    ".conf.json",
+    ".bats",
+    ".robot",
+    ".hurl",
+    ".cram",
     ".runsettings",
+    ".ini",
+    ".cfg",
     ".rake",
     ".sbt",
     ".nimble",
@@ -407,62 +478,4 @@ pub fn always_reviewed(path: &str) -> Option<&'static str> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_decides_about_tests_is_always_looked_at() {
-        for path in [
-            "Cargo.toml",
-            "a/b/package.json",
-            ".github/workflows/ci.yml",
-            "build.rs",
-            ".gitattributes",
-            "sub/.gitmodules",
-            ".envrc",
-            ".vscode/settings.json",
-            ".husky/pre-commit",
-            ".cargo/config.toml",
-            ".mcp.json",
-            "CLAUDE.md",
-            "docs/AGENTS.md",
-            "jest.config.ts",
-            "requirements-dev.txt",
-            "cargo.TOML",
-            "tests/conftest.py",
-            ".env.local",
-            "x/Makefile",
-            "image/etc/ld.so.preload",
-            "shell.nix",
-            "nix/overlay.nix",
-            "scripts/check.sh",
-            ".golangci.yml",
-            ".shellcheckrc",
-            "ruff.toml",
-            ".woodpecker.yml",
-            "node_modules/x/index.js",
-            "src/__pycache__/app.py",
-            "lib/extra.pth",
-            "web/src/__snapshots__/a.js",
-            "plugin.egg-info/entry_points.txt",
-            "src/main/resources/META-INF/services/x",
-            "t/basic.t",
-            "src/pytest.toml",
-            "web/protractor.conf.js",
-            "src/x.runsettings",
-            "Cakefile",
-            "ios/Podfile",
-            "out/build.ninja",
-            "config/runtime.exs",
-            "gradle/libs.versions.toml",
-            "web/jest-setup.ts",
-            "requirements/dev.in",
-            "magefiles/a.go",
-        ] {
-            assert!(always_reviewed(path).is_some(), "{path}");
-        }
-        for path in ["src/main.rs", "README.md", "lib/package.rs", "src/config.ts", "docs/cargo.md", "src/latest.rs", "src/contest.py"] {
-            assert!(always_reviewed(path).is_none(), "{path}");
-        }
-    }
-}
+mod tests;

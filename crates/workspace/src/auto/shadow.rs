@@ -5,6 +5,8 @@
 //! package or a header has on this host counts, beside those that are built into interpreters.
 
 use crate::reader::{Folder, Unread};
+use rustix::fs::FileType;
+use rustix::io::Errno;
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
@@ -25,14 +27,35 @@ const LIBRARIES: &[&str] = &[
     "/usr/share/perl5",
     "/usr/share/perl/*",
     "/usr/share/lua/*",
+    "/usr/local/share/lua/*",
+    "/usr/lib/*/perl/*",
+    "/usr/lib/*/perl5/*",
+    "/usr/lib/*/perl-base",
+    "/usr/lib/perl5/*",
+    "/usr/lib64/perl5",
+    "/usr/local/share/perl/*",
+    "/usr/local/share/perl5",
     "/usr/lib/ruby/*",
+    "/usr/lib/*/ruby/*",
     "/usr/local/lib/ruby/*",
+    "/usr/share/rubygems-integration/*/gems",
+    "/usr/lib/R/library",
+    "/usr/lib/R/site-library",
+    "/usr/local/lib/R/site-library",
+    "/usr/share/julia/stdlib/*",
+    "/usr/lib/erlang/lib",
+    "/usr/lib/elixir/lib",
+    "/usr/lib/ocaml",
     "/usr/lib/go*/src",
     "/usr/local/go/src",
 ];
 /// Below a folder that holds interpreters' libraries.
 const PYTHONS: &[&str] = &["lib/python*", "lib64/python*"];
 const IN_PYTHON: &[&str] = &["", "site-packages", "dist-packages", "lib-dynload"];
+/// Folders that hold modules or programs by their names, wherever they lie. What lies deeper in them is nobody's to find.
+const HOLDERS: &[&str] = &["site-packages", "dist-packages", "lib-dynload", "node_modules"];
+/// Folders that are looked through for these, of a project or of one that rooms see beside the system's.
+const FOLDERS_MAX: usize = 100_000;
 /// Where a project keeps what it installed.
 const INSTALLED: &[&str] = &[".venv", "venv", "env", ".tox/*", ".nox/*"];
 
@@ -69,6 +92,13 @@ const HARMLESS: &[&str] = &[
 /// Files that make a package of the folder they lie in.
 const MARKERS: &[&str] = &["__init__", "__main__", "index", "mod", "lib", "main", "package-info", "doc"];
 
+/// Whose folder is looked through.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    Host,
+    Project,
+}
+
 /// What names mean outside the project.
 pub struct Outside {
     names: HashSet<String>,
@@ -94,11 +124,70 @@ impl Outside {
         for folder in folders {
             outside.take(&folder);
         }
+        for root in shown {
+            match Folder::open(root) {
+                Ok(root) => outside.take_nested(&root, Whose::Host),
+                // One program.
+                Err(_) => outside.insert(&root.file_name().unwrap_or_default().to_string_lossy()),
+            }
+        }
         match Folder::open(project) {
-            Ok(project) => outside.take_installed(&project),
+            Ok(project) => {
+                outside.take_installed(&project);
+                outside.take_nested(&project, Whose::Project);
+            }
             Err(_) => outside.is_cut = true,
         }
         outside
+    }
+
+    /// What is installed at any depth: an environment may have any name, a part of a project its own packages, and a version manager keeps
+    /// many versions side by side.
+    fn take_nested(&mut self, top: &Folder, whose: Whose) {
+        let (mut waiting, mut seen) = (vec![PathBuf::new()], 0);
+        while let Some(folder) = waiting.pop() {
+            seen += 1;
+            if seen > FOLDERS_MAX || self.names.len() > ENTRIES_MAX {
+                self.is_cut = true;
+                return;
+            }
+            let entries = match top.entries(&folder) {
+                Ok(entries) => entries,
+                // What is not ours to read is not a room's either.
+                Err(Unread::Absent | Unread::Failed(Errno::ACCESS)) => continue,
+                Err(_) => {
+                    self.is_cut = true;
+                    continue;
+                }
+            };
+            let has_programs = whose == Whose::Host || entries.iter().any(|entry| entry.name == "pyvenv.cfg");
+            let is_lib = folder.ends_with("lib") || folder.ends_with("lib64");
+            for entry in entries {
+                let name = entry.name.to_string_lossy();
+                let is_holder = HOLDERS.contains(&&*name);
+                let is_taken = is_holder || (has_programs && matches!(&*name, "bin" | "sbin")) || (is_lib && name.starts_with("python"));
+                let path = folder.join(&entry.name);
+                match entry.kind {
+                    FileType::Directory if is_taken => {
+                        self.take_names(top, &path);
+                        self.take_names(top, &path.join(".bin"));
+                        waiting.extend((!is_holder).then_some(path));
+                    }
+                    FileType::Directory if name != ".git" => waiting.push(path),
+                    // It is looked through by no link, so nobody knows what is there.
+                    FileType::Symlink if is_holder && whose == Whose::Project => self.is_cut = true,
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn take_names(&mut self, top: &Folder, folder: &Path) {
+        match top.entries(folder) {
+            Ok(entries) => entries.iter().for_each(|entry| self.insert(&entry.name.to_string_lossy())),
+            Err(Unread::Absent | Unread::Failed(Errno::ACCESS)) => {}
+            Err(_) => self.is_cut = true,
+        }
     }
 
     /// What the project itself installed. Through no link: one that leads elsewhere would tell of what lies there.
@@ -268,6 +357,33 @@ mod tests {
         {
             assert_eq!(shadowed(path), None, "{path}");
         }
+    }
+
+    #[test]
+    fn what_is_installed_anywhere_is_known() {
+        let folder = tempfile::tempdir().unwrap();
+        let (project, shown) = (folder.path().join("project"), folder.path().join("shown"));
+        let make = |path: &Path| std::fs::create_dir_all(path).unwrap();
+        let names = ["quagga", "okapi", "dikdik", "nyala", "gerenuk", "zebu"];
+        make(&project.join("src/plain"));
+        make(&shown.join("versions/1/share"));
+        let known = || {
+            let outside = Outside::look(&project, std::slice::from_ref(&shown));
+            names.map(|name| outside.shadowed(&format!("src/{name}.py"), |_| true).is_some())
+        };
+        assert_eq!(known(), [false; 6], "the control");
+        make(&project.join("any name/lib/python3.12/site-packages/quagga"));
+        std::fs::write(project.join("any name/pyvenv.cfg"), "").unwrap();
+        make(&project.join("any name/bin/okapi"));
+        make(&project.join("web/app/node_modules/dikdik"));
+        make(&shown.join("versions/1/lib/python3.12/site-packages/nyala"));
+        make(&shown.join("versions/1/bin/gerenuk"));
+        make(&shown.join("versions/node/lib/node_modules/.bin/zebu"));
+        assert_eq!(known(), [true; 6]);
+        make(&project.join("src/bin/oribi"));
+        assert!(Outside::look(&project, &[]).shadowed("src/oribi.py", |_| true).is_none(), "the project's own programs are its own");
+        std::os::unix::fs::symlink(&shown, project.join("web/node_modules")).unwrap();
+        assert!(Outside::look(&project, &[]).is_cut, "a link");
     }
 
     #[test]

@@ -108,6 +108,15 @@ const TEST_LINES: &[&str] = &[
     "SCENARIO(",
     "(deftest",
     "@test",
+    "@given(",
+    "@when(",
+    "@then(",
+    "Given(",
+    "When(",
+    "Then(",
+    "let%test",
+    "let%expect_test",
+    "test.serial",
 ];
 const TEST_WORDS: &[&str] = &[
     "#[test]",
@@ -133,6 +142,40 @@ const TEST_WORDS: &[&str] = &[
     "Test::More",
     "XCTest",
     "ExUnit",
+    "#[bench]",
+    "#[quickcheck]",
+    "#[gtest]",
+    "_test]",
+    "vitest",
+    "bun:test",
+    "node:test",
+    "@jest/globals",
+    "@playwright/test",
+    "QUnit.",
+    "@RepeatedTest",
+    "[Test",
+    "extends TestCase",
+    "extends Specification",
+    "FunSuite",
+    "FlatSpec",
+    "FunSpec",
+    "StringSpec",
+    "TEST_ASSERT",
+    "ck_assert",
+    "gtest/gtest.h",
+    "catch2/",
+    "doctest.h",
+    "import Testing",
+    "luaunit",
+    "eunit.hrl",
+    "Test.Hspec",
+    "Test.Tasty",
+    "Test.HUnit",
+    "Alcotest",
+    "rackunit",
+    "shunit2",
+    "package:test/",
+    "flutter_test",
 ];
 
 /// Whether a file holds tests beside, or instead of, code.
@@ -192,10 +235,18 @@ mod tests {
             "    iex> two(1)\n    2",
             "use Test::More;",
             "(deftest two (is true))",
+            "@when('they add two')",
+            "import { expect } from 'vitest'",
+            "    [TestCase(1)]",
+            "#[wasm_bindgen_test]",
+            "class Two extends AnyFunSuite {",
+            "#include <gtest/gtest.h>",
         ] {
             assert!(holds_tests(text.as_bytes()), "{text}");
         }
-        for text in ["pub fn two() {}", "/// Says what it is.\nfn a() {}", "func Two() {", "const test = 1"] {
+        for text in
+            ["pub fn two() {}", "/// Says what it is.\nfn a() {}", "func Two() {", "const test = 1", "when(x) {}", "let latest = tested[0]"]
+        {
             assert!(!holds_tests(text.as_bytes()), "{text}");
         }
     }

@@ -66,7 +66,7 @@ fn what_the_policy_hides_is_masked_and_whole_folders_once() {
     let rules = "  - { name: no, match: { syscall: fs.read, path_glob: [/private/**, '*.gen', /.git/config] }, action: deny }\n  \
                  - { name: ask, match: { syscall: fs.read, path_glob: /asked/** }, action: require_review }\n";
     let sight = sight(project, rules, &[]);
-    assert_eq!(show(&Walks::default(), &sight), [".git/config", "asked", "private", "src/b.gen"]);
+    assert_eq!(show(&Walks::default(), &sight), [".git/config", ".git/objects/aa/b.gen", "asked", "private", "src/b.gen"]);
     let why = |path: &str| sight.hides(path).unwrap().refusal(path).to_string();
     assert!(why("private/y").contains("rule `no` denies `fs.read`"), "{}", why("private/y"));
     assert!(sight.hides("src/a.rs").is_none() && sight.hides_folder("src").is_none() && sight.hides_folder(".").is_none(), "the control");
@@ -193,4 +193,17 @@ fn configurations_of_repositories_in_folders_are_found() {
     // What is masked needs no cleaning.
     let some = walks.find(project, &sight(project, "", &["/private/"])).unwrap();
     assert_eq!(show(&some), wanted[..4]);
+}
+
+/// Only names of objects are passed over in git's store: another file there is judged like any other.
+#[test]
+fn a_secret_among_the_objects_of_a_repository_is_masked() {
+    let dir = tempfile::tempdir().unwrap();
+    let project = dir.path();
+    let objects = project.join("sub/.git/objects/ab");
+    fs::create_dir_all(&objects).unwrap();
+    fs::write(objects.join("cdef0123456789abcdef0123456789abcdef01"), "").unwrap();
+    fs::write(objects.join("x.pem"), "").unwrap();
+    let no = "  - { name: no, match: { syscall: fs.read, path_glob: [x.pem, 'cdef*'] }, action: deny }\n";
+    assert_eq!(show(&Walks::default(), &sight(project, no, &[])), ["sub/.git/objects/ab/x.pem"]);
 }

@@ -32,6 +32,13 @@ pub struct MaskSet {
     pub configs: BTreeSet<PathBuf>,
 }
 
+impl MaskSet {
+    /// Whether git's own folder is masked as a whole, or the file in its place.
+    pub fn hides_git(&self) -> bool {
+        self.masks.contains(Path::new(".git"))
+    }
+}
+
 /// What is remembered of every project.
 #[derive(Default)]
 pub struct Walks {
@@ -74,13 +81,13 @@ enum Kind {
 
 #[derive(Default)]
 struct Verdicts {
-    folders: HashMap<PathBuf, Verdict>,
+    folders: HashMap<PathBuf, FolderVerdict>,
     /// What came of them, as long as every folder is as it was: with the number of the last list of names.
     last: Option<(u64, Arc<MaskSet>)>,
 }
 
 /// Which names of one listing are hidden, by their places in it.
-struct Verdict {
+struct FolderVerdict {
     serial: u64,
     hidden: Vec<(usize, Hidden)>,
 }
@@ -170,7 +177,7 @@ struct Walk<'a> {
     /// None judges nothing.
     sight: Option<&'a Sight>,
     folders: &'a mut HashMap<PathBuf, Listing>,
-    judged: &'a mut HashMap<PathBuf, Verdict>,
+    judged: &'a mut HashMap<PathBuf, FolderVerdict>,
     next: &'a mut u64,
     changed: bool,
     /// Every folder of this walk, and whether it is masked.
@@ -188,13 +195,12 @@ impl Walk<'_> {
             self.seen.insert(folder.clone(), masked);
             let Some(listing) = self.folders.get(&folder) else { continue };
             let mut below = vec![masked; listing.names.len()];
-            // Git's store has up to 256 folders of objects with names that no rule is about. Whether all of it is hidden was asked above them.
-            if let (Some(sight), false) = (self.sight, masked || is_object_folder(&folder)) {
+            if let (Some(sight), false) = (self.sight, masked) {
                 let known = self.judged.get(&folder).is_some_and(|verdict| verdict.serial == listing.serial);
                 if !known {
                     self.changed = true;
                     let hidden = judge(sight, &folder, &listing.names);
-                    self.judged.insert(folder.clone(), Verdict { serial: listing.serial, hidden });
+                    self.judged.insert(folder.clone(), FolderVerdict { serial: listing.serial, hidden });
                 }
                 for (at, by) in self.judged.get(&folder).map(|verdict| verdict.hidden.as_slice()).unwrap_or_default() {
                     let Name { name, inode, kind } = &listing.names[*at];
@@ -270,7 +276,10 @@ fn list(project: &Folder, folder: &Path) -> Result<Vec<Name>, Fault> {
 
 /// The names of one folder that are hidden.
 fn judge(sight: &Sight, folder: &Path, names: &[Name]) -> Vec<(usize, Hidden)> {
-    let hidden = names.iter().enumerate().filter_map(|(at, name)| {
+    // Git's store has up to 256 folders of objects with names that no rule is about. Whether all of it is hidden was asked above them.
+    let holds_objects = is_object_folder(folder);
+    let named = names.iter().enumerate().filter(|(_, name)| !holds_objects || !is_object(name));
+    let hidden = named.filter_map(|(at, name)| {
         let path = folder.join(&name.name);
         let by = if name.kind == Kind::Folder { sight.below(&path) } else { sight.at(&path) };
         by.map(|by| (at, by))
@@ -280,6 +289,12 @@ fn judge(sight: &Sight, folder: &Path, names: &[Name]) -> Vec<(usize, Hidden)> {
 
 fn is_object_folder(folder: &Path) -> bool {
     folder.parent().is_some_and(|above| above.ends_with(".git/objects")) && folder.file_name().is_some_and(|name| name.len() == 2)
+}
+
+/// What is left of an object's hash when its folder has the first two digits.
+fn is_object(name: &Name) -> bool {
+    let digits = name.name.as_encoded_bytes();
+    name.kind == Kind::Other && matches!(digits.len(), 38 | 62) && digits.iter().all(u8::is_ascii_hexdigit)
 }
 
 fn names_of<'a>(
@@ -324,7 +339,7 @@ fn few_enough(hidden: &[One]) -> Result<(), Refusal> {
     let (by, count) =
         counts.into_iter().max_by_key(|(_, count)| *count).map_or_else(Default::default, |(by, count)| (by.to_string(), count));
     let why = format!(
-        "{} files would be masked one by one, and a room has at most {} masks; of {count} it holds that {by}",
+        "{} files would be masked one by one, and a sandbox has at most {} masks; of {count} it holds that {by}",
         hidden.len(),
         limits::MASKS_MAX
     );

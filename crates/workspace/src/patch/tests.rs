@@ -1,7 +1,7 @@
 //! Git itself is the judge: a patch takes a repository from what was to what shall be, and back.
 
 use super::*;
-use crate::tests::Vault;
+use crate::tests::TestBlobs;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
@@ -38,7 +38,7 @@ fn found(folder: &Path, path: &str) -> Content {
     }
 }
 
-fn state(content: &Content, vault: &mut Vault) -> State {
+fn state(content: &Content, vault: &mut TestBlobs) -> State {
     match content {
         Nothing => State::Absent,
         Link(target) => State::Link { target: (*target).to_owned() },
@@ -83,7 +83,7 @@ fn git_takes_every_kind_of_change_and_takes_it_back() {
     ];
     let folder = tempfile::tempdir().unwrap();
     git(folder.path(), &["init", "-q"]);
-    let mut vault = Vault::default();
+    let mut vault = TestBlobs::default();
     let mut changes = Vec::new();
     for (path, old, new) in &cases {
         put(folder.path(), path, old);
@@ -120,7 +120,7 @@ fn git_takes_every_kind_of_change_and_takes_it_back() {
 
 #[test]
 fn a_content_that_is_kept_no_longer_is_told() {
-    let mut vault = Vault::default();
+    let mut vault = TestBlobs::default();
     let change = FrozenPath {
         path: "a".into(),
         kind: PathChange::Created,

@@ -18,6 +18,28 @@ pub fn work_tree(text: &[u8]) -> Option<Vec<u8>> {
     found
 }
 
+/// The address of the remote `origin`, else of the first that there is.
+pub fn remote(text: &[u8]) -> Option<String> {
+    let (mut section, mut found, mut first) = (None::<Vec<u8>>, None, None);
+    for line in text.split(|byte| *byte == b'\n') {
+        let line = line.trim_ascii();
+        if let Some(rest) = line.strip_prefix(b"[") {
+            let name = rest.split(|byte| *byte == b']').next().unwrap_or_default().trim_ascii();
+            section = name.to_ascii_lowercase().starts_with(b"remote ").then(|| unquoted(name[b"remote ".len()..].trim_ascii()));
+        } else if let (Some(remote), Some(at)) = (&section, line.iter().position(|byte| *byte == b'=')) {
+            let (key, value) = line.split_at(at);
+            if key.trim_ascii().eq_ignore_ascii_case(b"url") {
+                let url = String::from_utf8(unquoted(value.get(1..)?.trim_ascii())).ok();
+                if remote == b"origin" && found.is_none() {
+                    found.clone_from(&url);
+                }
+                first = first.or(url);
+            }
+        }
+    }
+    found.or(first)
+}
+
 fn unquoted(value: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(value.len());
     let mut bytes = value.iter();

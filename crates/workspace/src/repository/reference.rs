@@ -3,7 +3,7 @@
 /// Longer than any file system lets a reference be.
 const NAME_BYTES_MAX: usize = 1024;
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     Commit(String),
     /// Begins with `refs/`.
@@ -34,7 +34,7 @@ pub fn is_commit(text: &str) -> bool {
 }
 
 /// A name that git would take, as `git check-ref-format` says.
-fn is_name(name: &str) -> bool {
+pub fn is_name(name: &str) -> bool {
     let part = |part: &str| !part.is_empty() && !part.starts_with('.') && !part.ends_with(".lock");
     name.len() <= NAME_BYTES_MAX
         && name.strip_prefix("refs/").is_some_and(|rest| !rest.is_empty())

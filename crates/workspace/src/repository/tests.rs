@@ -338,6 +338,10 @@ fn no_file_of_a_repository_is_read_through_a_link_or_from_a_pipe() {
         let why = yard.outside("project").unwrap_err();
         assert_eq!(why.what, format!("`{name}` of the repository is not an ordinary file"));
         fs::remove_file(&file).unwrap();
+        fs::File::create(&file).unwrap().set_len(1 << 40).unwrap();
+        let why = yard.outside("project").unwrap_err();
+        assert_eq!(why.what, format!("`{name}` of the repository is too large for git to read"));
+        fs::remove_file(&file).unwrap();
         if let Some(kept) = kept {
             fs::write(&file, kept).unwrap();
         }

@@ -1,11 +1,15 @@
 //! A person saves a file while it is merged: whatever they wrote is in the project afterwards, or beside it under a name that is told.
 
 use super::random::Random;
-use super::{Vault, rounds, run, step};
+use super::{TestBlobs, rounds, run, step};
 use crate::place::CrashPoint;
+use crate::remove::Removed;
+use crate::shape::Spot;
 use crate::tree::State;
+use std::ffi::OsStr;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -119,7 +123,7 @@ fn race(seed: u64, way: Way, size: usize, deletes: bool, kill: Option<CrashPoint
     let mut random = Random::new(seed);
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("f");
-    let mut vault = Vault::default();
+    let mut vault = TestBlobs::default();
     let (old, new) = (vec![b'o'; size], vec![b'n'; size]);
     fs::write(&file, &old).unwrap();
     fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
@@ -201,7 +205,7 @@ fn under_load<T>(work: impl FnOnce() -> T) -> T {
 fn edits_at_the_moment_of_a_merge_are_all_there() {
     under_load(|| {
         let (mut merged, mut left) = (0, 0);
-        for seed in 0..rounds(60, 1000) {
+        for seed in 0..rounds(70, 1000) {
             let way = WAYS[seed as usize % WAYS.len()];
             let size = if seed % 40 == 0 { 16 << 20 } else { 256 << 10 };
             let told = race(seed, way, size, false, None, order(seed));
@@ -218,7 +222,7 @@ fn edits_at_the_moment_of_a_merge_are_all_there() {
 fn edits_of_files_that_a_merge_deletes_are_all_there() {
     under_load(|| {
         let (mut deleted, mut left) = (0, 0);
-        for seed in (0..rounds(60, 1000)).map(|number| 10_000 + number) {
+        for seed in (0..rounds(70, 1000)).map(|number| 10_000 + number) {
             let told = race(seed, WAYS[seed as usize % WAYS.len()], 128 << 10, true, None, order(seed));
             match &told[0].refused {
                 None => deleted += 1,
@@ -233,7 +237,7 @@ fn edits_of_files_that_a_merge_deletes_are_all_there() {
 fn edits_around_a_kill_between_the_steps_are_all_there() {
     under_load(|| {
         let moments = [CrashPoint::Before, CrashPoint::Written, CrashPoint::Placed, CrashPoint::Removed];
-        for seed in (0..rounds(60, 1000)).map(|number| 20_000 + number) {
+        for seed in (0..rounds(70, 1000)).map(|number| 20_000 + number) {
             let (way, kill) = (WAYS[seed as usize % WAYS.len()], moments[seed as usize / WAYS.len() % moments.len()]);
             race(seed, way, 128 << 10, seed % 7 == 0, Some(kill), Order::Race);
         }
@@ -245,7 +249,7 @@ fn edits_around_a_kill_between_the_steps_are_all_there() {
 fn a_part_of_the_old_content_is_an_edit_and_is_kept() {
     for cut in [None, Some(4), Some(0)] {
         let folder = tempfile::tempdir().unwrap();
-        let mut vault = Vault::default();
+        let mut vault = TestBlobs::default();
         fs::write(folder.path().join("f"), "old content").unwrap();
         let steps = [step("f", vault.file(b"old content"), vault.file(b"new"))];
         let died = catch_unwind(AssertUnwindSafe(|| {
@@ -278,7 +282,7 @@ fn a_part_of_the_old_content_is_an_edit_and_is_kept() {
 fn who_opens_the_old_file_before_it_is_removed_gets_it_back() {
     for opens in [false, true] {
         let folder = tempfile::tempdir().unwrap();
-        let mut vault = Vault::default();
+        let mut vault = TestBlobs::default();
         fs::write(folder.path().join("f"), "old").unwrap();
         let steps = [step("f", vault.file(b"old"), vault.file(b"new"))];
         let told = run(folder.path(), &steps, &vault, false, &|_, moment| {
@@ -293,5 +297,31 @@ fn who_opens_the_old_file_before_it_is_removed_gets_it_back() {
         let held: Vec<Vec<u8>> = fs::read_dir(folder.path()).unwrap().flatten().map(|entry| fs::read(entry.path()).unwrap()).collect();
         let expected = if opens { b"old" } else { b"new" };
         assert_eq!((held, told[0].refused.is_some()), (vec![expected.to_vec()], opens), "{told:?}");
+    }
+}
+
+/// Between the last look at the lease and the removal somebody opens the old file: what they write has its name again.
+#[test]
+fn who_opens_the_old_file_while_it_is_removed_loses_nothing() {
+    for opens in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("f");
+        fs::write(&path, "old").unwrap();
+        let parent = OwnedFd::from(fs::File::open(folder.path()).unwrap());
+        let lease = sandbox::WriteLease::take(fs::File::open(&path).unwrap()).unwrap();
+        let person = || OpenOptions::new().append(true).open(&path).unwrap().write_all(b" and mine").unwrap();
+        let removed = std::thread::scope(|scope| {
+            Spot { folder: &parent, name: OsStr::new("f") }.unlink_leased(&lease, || {
+                if opens {
+                    scope.spawn(person);
+                }
+                // It has found the file by its name, and waits for the lease.
+                while opens && lease.holds() {
+                    std::thread::yield_now();
+                }
+            })
+        });
+        assert_eq!(removed.unwrap(), if opens { Removed::No } else { Removed::Yes });
+        assert_eq!(fs::read(&path).ok(), opens.then(|| b"old and mine".to_vec()));
     }
 }

@@ -21,7 +21,7 @@ fn check(project: &[&str], changes: &[&str], stays: &[&str]) {
     let tree = Tree::at(folder.path().to_owned()).unwrap();
     let file = || State::File { blob: String::new(), mode: None, owner: None };
     let link = |target: &str| State::Link { target: target.into() };
-    let frost = |line: &&str| {
+    let frozen_path = |line: &&str| {
         let (path, new) = match (line.split_once(" -> "), line.strip_prefix('-')) {
             (Some((path, target)), _) => (path, link(target)),
             (None, Some(path)) => (path, State::Absent),
@@ -45,7 +45,7 @@ fn check(project: &[&str], changes: &[&str], stays: &[&str]) {
             unguarded: false,
         }
     };
-    let mut going: Vec<FrozenPath> = changes.iter().map(frost).collect();
+    let mut going: Vec<FrozenPath> = changes.iter().map(frozen_path).collect();
     let swaps = Swaps::in_frozen(&going);
     let left = settle(&swaps, &tree, &mut going, Origin::Task).unwrap();
     let mut left: Vec<&str> = left.iter().map(|(change, _)| change.path.as_str()).collect();

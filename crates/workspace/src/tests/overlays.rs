@@ -5,7 +5,7 @@
 
 use super::oracle::{self, OracleMerge, Thing};
 use super::random::Random;
-use super::{Vault, rounds, run};
+use super::{TestBlobs, rounds, run};
 use crate::apply::MergeStep;
 use crate::freeze;
 use crate::frozen::FrozenPath;
@@ -38,6 +38,7 @@ const ODD: &[&[u8]] = &[
     ".g\u{200c}it".as_bytes(),
     b".skep",
     b"skep.yml",
+    b".hg",
     b"x y",
     b"n\nl",
     b"\x1b[2J",
@@ -192,7 +193,7 @@ fn whiteout(path: &Path) {
 }
 
 /// The changes that would be merged, as `freeze` makes them of what was found: with no base but the project itself, and these rules.
-fn frozen(site: &Site, refused: &dyn Fn(&Path) -> bool, ignored: &dyn Fn(&Path) -> bool, vault: &mut Vault) -> Vec<FrozenPath> {
+fn frozen(site: &Site, refused: &dyn Fn(&Path) -> bool, ignored: &dyn Fn(&Path) -> bool, vault: &mut TestBlobs) -> Vec<FrozenPath> {
     let found = sandbox::changes(&site.project(), &site.work()).unwrap();
     let ignored: BTreeSet<String> =
         found.changes.iter().filter(|change| ignored(&change.path)).filter_map(|change| change.path.to_str()).map(str::to_owned).collect();
@@ -261,7 +262,7 @@ pub fn check(random: &mut Random, seed: &str, met: &mut Met) {
     let few = |random: &mut Random| -> BTreeSet<PathBuf> { all.iter().filter(|_| random.chance(4)).cloned().collect() };
     let (no, ignore) = (few(random), few(random));
     let (refused, ignored) = (|path: &Path| no.contains(path), |path: &Path| ignore.contains(path));
-    let mut vault = Vault::default();
+    let mut vault = TestBlobs::default();
     let going = frozen(&site, &refused, &ignored, &mut vault);
     met.merged += going.len();
     met.links += going.iter().filter(|change| matches!(change.new, State::Link { .. })).count();
@@ -348,10 +349,10 @@ fn save(project: &Path, before: &oracle::OracleTree, made: &oracle::OracleTree, 
     Some(Edit { path: (*path).clone(), is_written: wrote.is_ok() })
 }
 
-/// In four parts that run side by side; `SKEP_FUZZ_SECONDS` runs on for as long.
+/// In four parts that run side by side, ten thousand cases together; `SKEP_FUZZ_SECONDS` runs on for as long.
 fn many(part: u64) {
     let mut met = Met::default();
-    let cases = rounds(400, 10_000);
+    let cases = rounds(2_500, 10_000);
     for seed in (0..cases).map(|number| part * cases + number) {
         check(&mut Random::new(seed), &seed.to_string(), &mut met);
     }

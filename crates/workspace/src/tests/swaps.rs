@@ -1,6 +1,6 @@
 //! Swaps of folders and files, file systems that lack something, and what an earlier kernel left beside a place.
 
-use super::{State, Vault, run, step};
+use super::{State, TestBlobs, run, step};
 use crate::apply::{MergeStep, apply_steps};
 use crate::place::CrashPoint;
 use crate::tests::oracle;
@@ -24,7 +24,7 @@ fn project(files: &[(&str, &str)]) -> tempfile::TempDir {
 }
 
 /// A folder with two files becomes a file, and the way back.
-fn folder_to_file(vault: &mut Vault) -> Vec<MergeStep> {
+fn folder_to_file(vault: &mut TestBlobs) -> Vec<MergeStep> {
     vec![
         step("d", State::Folder, vault.file(b"file")),
         step("d/e/two", vault.file(b"two"), State::Absent),
@@ -58,7 +58,7 @@ fn a_swap_is_whole_whenever_the_kernel_dies() {
     for back in [false, true] {
         for kill in MOMENTS {
             let folder = project(if back { &[("d", "file"), ("other", "other")] } else { BEFORE });
-            let mut vault = Vault::default();
+            let mut vault = TestBlobs::default();
             let steps = folder_to_file(&mut vault);
             let died = catch_unwind(AssertUnwindSafe(|| {
                 run(folder.path(), &steps, &vault, back, &|_, moment| {
@@ -78,7 +78,7 @@ fn a_swap_is_whole_whenever_the_kernel_dies() {
 
 #[test]
 fn a_swap_of_which_a_part_cannot_go_leaves_everything() {
-    let mut vault = Vault::default();
+    let mut vault = TestBlobs::default();
     let steps = folder_to_file(&mut vault);
     // A file that nobody knew of, and one that was edited, before it begins and at every moment until the folder is out.
     for late in [None, Some(CrashPoint::Written)] {
@@ -111,7 +111,7 @@ fn a_swap_of_which_a_part_cannot_go_leaves_everything() {
 
 #[test]
 fn what_nobody_knows_beside_a_place_is_kept_and_named() {
-    let mut vault = Vault::default();
+    let mut vault = TestBlobs::default();
     let steps = [step("f", vault.file(b"old"), vault.file(b"new"))];
     let beside = crate::build::temporary("f");
     // A beginning of the new content, whole or cut, and the old one, are ours to remove.
@@ -140,8 +140,8 @@ fn what_nobody_knows_beside_a_place_is_kept_and_named() {
 
 #[test]
 fn without_an_exchange_a_replacement_needs_a_persons_word() {
-    let mut vault = Vault::default();
-    let carry_out = |folder: &Path, steps: &[MergeStep], vault: &Vault, at: &dyn Fn(usize, CrashPoint)| {
+    let mut vault = TestBlobs::default();
+    let carry_out = |folder: &Path, steps: &[MergeStep], vault: &TestBlobs, at: &dyn Fn(usize, CrashPoint)| {
         let tree = Tree { exchanges: false, ..Tree::at(folder.to_owned()).unwrap() };
         let list: Vec<_> = steps.iter().map(|step| (step, &step.before, &step.after)).collect();
         let mut told = Vec::new();

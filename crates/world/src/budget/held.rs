@@ -4,7 +4,7 @@
 
 use super::{Accounts, Spend};
 use crate::event::ModelReleased;
-use crate::{CallId, Event, Pid, World};
+use crate::{CallId, Event, Pid, TaskId, World};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -44,6 +44,9 @@ pub struct Held {
     pub until_ms: i64,
     /// The day of the request, since 1970.
     pub day: i64,
+    /// What it was for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<TaskId>,
 }
 
 impl Accounts {

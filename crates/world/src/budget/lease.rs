@@ -67,6 +67,10 @@ impl LeasePool {
     /// lock that orders commits, with the world that these events are then applied to.
     pub fn plan(&mut self, world: &World, bid: &ReservationRequest<'_>, now_ms: i64) -> Result<Plan, CapExceeded> {
         let ReservationRequest { pid, need, .. } = *bid;
+        // A lease is its process's, so a task's own cap is asked first.
+        if let Some(short) = bid.task.and_then(|task| world.short_of_task(task, &need)) {
+            return Err(short);
+        }
         let lease = world.lease(pid, need.tier);
         if let Some(lease) = lease
             && world.short(pid, &Need { tokens: 0, micros: 0, ..need }, now_ms).is_none()

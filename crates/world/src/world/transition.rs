@@ -10,6 +10,7 @@ mod consent;
 mod kernel;
 mod merge;
 mod process;
+mod schedule;
 mod task;
 mod workspace;
 mod zone;
@@ -17,12 +18,12 @@ mod zone;
 use super::World;
 use crate::{Pid, Task, TaskId, TaskState};
 
-pub(super) type Verdict = Result<(), String>;
+pub(super) type CheckResult = Result<(), String>;
 
 /// Implemented by every event; [`crate::event::Event`] leads to the right one.
 pub(crate) trait Transition {
     /// May it be recorded now? Most facts can follow anything.
-    fn check(&self, _world: &World) -> Verdict {
+    fn check(&self, _world: &World) -> CheckResult {
         Ok(())
     }
 
@@ -30,11 +31,11 @@ pub(crate) trait Transition {
     fn apply(&self, _world: &mut World, _at_ms: i64) {}
 }
 
-fn ensure(holds: bool, why: impl FnOnce() -> String) -> Verdict {
+fn ensure(holds: bool, why: impl FnOnce() -> String) -> CheckResult {
     if holds { Ok(()) } else { Err(why()) }
 }
 
-fn alive(world: &World, pid: Pid) -> Verdict {
+fn alive(world: &World, pid: Pid) -> CheckResult {
     ensure(world.processes.get(&pid).is_some_and(|p| p.state.alive()), || format!("process {pid} is not alive"))
 }
 
@@ -43,12 +44,12 @@ fn task(world: &World, id: Option<TaskId>) -> Result<&Task, String> {
     world.tasks.get(&id).ok_or_else(|| format!("no {id}"))
 }
 
-fn in_state(world: &World, id: Option<TaskId>, wanted: &str, is: impl Fn(TaskState) -> bool) -> Verdict {
+fn in_state(world: &World, id: Option<TaskId>, wanted: &str, is: impl Fn(TaskState) -> bool) -> CheckResult {
     let task = task(world, id)?;
     ensure(is(task.state), || format!("{} is {}, not {wanted}", task.id, task.state.as_str()))
 }
 
-fn unended(world: &World, id: Option<TaskId>) -> Verdict {
+fn unended(world: &World, id: Option<TaskId>) -> CheckResult {
     in_state(world, id, "unended", |state| !state.ended())
 }
 

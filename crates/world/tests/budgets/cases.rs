@@ -117,3 +117,69 @@ fn a_lease_is_recalled_before_anybody_is_refused() {
     run.ask(3, TIERS[1], 1, 0);
     assert_eq!(run.made.len(), 2, "and no more than that");
 }
+
+/// What a task spent, has reserved and has held counts against its own cap, and against no other task's.
+#[test]
+fn a_cap_of_a_task_is_passed_by_no_request() {
+    use ::world::{Budget, Cap, Mode, Need, TaskId, ZoneId};
+    let mut run = Run::new();
+    let need = |micros| Need { tier: TIERS[1], tokens: 10, context: 10, micros };
+    let (pid, first, second) = (Pid(3), TaskId(1), TaskId(2));
+    for task in [first, second] {
+        let queued = TaskQueued {
+            pid,
+            task: Some(task),
+            zone: ZoneId(1),
+            mode: Mode::Act,
+            prompt: "p".into(),
+            brain: String::new(),
+            priority: 0,
+            calls_max: None,
+            original: None,
+            discard: false,
+        };
+        run.world.apply(&queued.into(), 0);
+    }
+    let budget = Some(Budget { micros: Some(1_000), ..Budget::default() });
+    run.world.apply(&BudgetSet { pid, task: Some(first), budget, by: "operator".into() }.into(), 0);
+    assert!(run.world.books.accounts.get(&pid).is_none_or(|account| account.budget.is_none()), "it is the task's and not its process's");
+    assert_eq!(run.world.short_of_task(first, &need(1_000)), None);
+    let short = run.world.short_of_task(first, &need(1_001)).unwrap();
+    assert_eq!((short.task, short.what, short.cap, short.used), (Some(first), Cap::Money, 1_000, 0));
+    assert_eq!((run.world.short_of_task(second, &need(9_999)), run.world.is_task_capped(Some(second))), (None, false));
+    assert!(run.world.is_unbounded_task(Some(first), TIERS[1]) && !run.world.is_unbounded_task(Some(second), TIERS[1]));
+
+    // Reserved counts, then what is spent and held of it.
+    let (task, call, tier) = (Some(first), ::world::CallId(9), TIERS[1].to_owned());
+    let (provider, model) = ("p".to_owned(), "m".to_owned());
+    let reserved =
+        ModelReserved { pid, task, call, provider: provider.clone(), model: model.clone(), tier, tokens: 10, micros: 600, lease: None };
+    run.world.apply(&reserved.into(), 0);
+    assert_eq!(run.world.short_of_task(first, &need(401)).map(|short| short.used), Some(600));
+    let figures = UsageTotals { requests: 1, input: 5, micros: 100, ..UsageTotals::default() };
+    let used = ModelUsed {
+        pid,
+        task,
+        call,
+        provider,
+        model,
+        tier: TIERS[1].to_owned(),
+        figures,
+        charged_tokens: 5,
+        charged_micros: 100,
+        status: Some(200),
+        first_byte_ms: None,
+        asked: None,
+        answered: None,
+        notes: Vec::new(),
+        held_tokens: 0,
+        held_micros: 200,
+        ended: None,
+        parts: None,
+    };
+    run.world.apply(&used.into(), 0);
+    assert_eq!(run.world.short_of_task(first, &need(701)).map(|short| short.used), Some(300));
+    assert_eq!(run.world.short_of_task(first, &need(700)), None);
+    let usage = run.world.usage_by_task();
+    assert_eq!((usage.len(), usage[&first].totals, usage[&first].held.micros), (1, figures, 200));
+}

@@ -374,6 +374,7 @@ impl Run {
             held_tokens,
             held_micros,
             ended: Some(Ending::HungUp),
+            parts: None,
         };
         self.record(used.into());
         self.record(CallFinished { pid: Pid(pid), task: None, call, ok: true, output: json!(1), blob: None, blob_bytes: 0, ms: 0 }.into());

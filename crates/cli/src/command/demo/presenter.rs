@@ -1,19 +1,46 @@
 //! How the demo speaks: numbered headings, and everything else set in below them.
 
 use crate::console::Console;
+use crate::show::progress::Footer;
 use crate::show::{Line, Page};
+use crate::terminal::key::KeyPress;
+use crate::terminal::one_key;
+use std::io::IsTerminal;
+use wire::code::EXIT_INTERRUPTED;
 
 /// Columns of a heading's rule.
 const RULE_COLUMNS: usize = 72;
 
+/// The person does not want to see the rest; with the exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PersonLeft(pub u8);
+
 pub struct Presenter<'a> {
     console: &'a Console,
     act: u32,
+    /// A person reads along: each part waits for a key.
+    is_paced: bool,
 }
 
 impl<'a> Presenter<'a> {
-    pub fn new(console: &'a Console) -> Presenter<'a> {
-        Presenter { console, act: 0 }
+    pub fn new(console: &'a Console, is_fast: bool) -> Presenter<'a> {
+        let is_paced = !is_fast && !console.json && console.out.is_lively() && std::io::stdin().is_terminal();
+        Presenter { console, act: 0, is_paced }
+    }
+
+    /// Waits for the person who reads along.
+    async fn pause(&self) -> Result<(), PersonLeft> {
+        let mut footer = Footer::new(self.console.out);
+        self.print(&Page(vec![Line::new()]));
+        footer.draw(&[Line::new().plain("  ").faint("any key goes on, q leaves")]);
+        let key = one_key().await;
+        footer.clear();
+        match key {
+            Ok(Some(KeyPress::Char('q'))) => Err(PersonLeft(0)),
+            Ok(Some(KeyPress::Interrupt)) => Err(PersonLeft(EXIT_INTERRUPTED)),
+            // A terminal that gives no keys is not waited for.
+            _ => Ok(()),
+        }
     }
 
     fn print(&self, page: &Page) {
@@ -26,8 +53,11 @@ impl<'a> Presenter<'a> {
         self.print(&Page(vec![Line::new(), Line::new().plain("  ").strong(title), Line::new().plain("  ").faint(about)]));
     }
 
-    /// The next part begins.
-    pub fn act(&mut self, title: &str, about: &str) {
+    /// The next part begins, when the person is ready for it.
+    pub async fn act(&mut self, title: &str, about: &str) -> Result<(), PersonLeft> {
+        if self.is_paced && self.act > 0 {
+            self.pause().await?;
+        }
         self.act += 1;
         let head = Line::new().name(format!("━ {}  ", self.act)).strong(title).plain(" ");
         let rest = RULE_COLUMNS.saturating_sub(head.width());
@@ -37,6 +67,7 @@ impl<'a> Presenter<'a> {
         }
         lines.push(Line::new());
         self.print(&Page(lines));
+        Ok(())
     }
 
     /// A command that a person would type here.

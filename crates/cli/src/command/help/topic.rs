@@ -16,14 +16,19 @@ macro_rules! topic {
 
 impl Topic {
     pub const ALL: &'static [Topic] = &[
+        topic!("brains", "brains.md", "who works: vendors' clients, the built-in brain, names, logins"),
+        topic!("workers", "workers.md", "who does a task, when and where: queues, work trees"),
+        topic!("roles", "roles.md", "who workers are, their skills, what a task is asked at its end"),
+        topic!("looking", "looking.md", "top, watch and log: what workers do, now and afterwards"),
         topic!("models", "models.md", "providers, keys, tiers, prices, budgets, cassettes"),
         topic!("policy", "policy.md", "rules: what may happen, what needs your answer, what never does"),
+        topic!("sandbox", "sandbox.md", "what commands see: toolchains, caches, folders, variables"),
         topic!("tools", "tools.md", "tools of your own: manifests and runners"),
         topic!("scripts", "scripts.md", "brains and models that follow a text, for tests and demos"),
-        topic!("journal", "journal.md", "the record: its lines, its chain, and how to check it without skep"),
+        topic!("journal", "journal.md", "the record: its lines, its chain, how to check it"),
         topic!("methods", "methods.md", "the methods of the kernel's socket"),
         topic!("glossary", "GLOSSARY.md", "words that mean something special here"),
-        topic!("house", "house.md", "the crates, their sizes, and the walk of a call, a request and a merge"),
+        topic!("house", "house.md", "the crates, their sizes, and what a call walks through"),
         topic!("shortcomings", "shortcomings.md", "where other systems fall short, and what answers it here"),
     ];
 

@@ -30,7 +30,7 @@ impl DoubtsArgs {
         } else if !self.all {
             result.doubts.retain(|doubt| doubt.seen_by.is_none());
         }
-        console.show_uncut(&result, |result| journal::doubts(result, measure::now_ms(), &TimeZone::system()));
+        console.show_wrapped(&result, |result| journal::doubts(result, measure::now_ms(), &TimeZone::system()));
         OK
     }
 }

@@ -5,11 +5,12 @@ use super::page::Pages;
 use crate::command_error::CommandError;
 use crate::console::{Console, ExitResult, OK};
 use crate::show::measure::plural;
-use crate::show::{Line, Page, Tone};
+use crate::show::{Line, Page, Tone, progress};
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use wire::{ErrorCode, KernelClient};
 
 #[derive(Debug, clap::Args)]
@@ -29,23 +30,32 @@ impl ExportArgs {
             None => None,
         };
         let mut count = 0;
-        loop {
-            let lines = console.wait("exporting", pages.next(kernel)).await?;
-            if lines.is_empty() {
-                break;
+        let word = Mutex::default();
+        let write = async {
+            loop {
+                let lines = pages.next(kernel).await?;
+                if lines.is_empty() {
+                    return Ok::<(), CommandError>(());
+                }
+                count += lines.len() as u64;
+                *word.lock().unwrap_or_else(PoisonError::into_inner) = plural(count, "record");
+                match &mut file {
+                    Some(file) => lines.iter().try_for_each(|line| writeln!(file, "{line}")).map_err(fail)?,
+                    None => print(&lines, console),
+                }
             }
-            count += lines.len() as u64;
-            match &mut file {
-                Some(file) => lines.iter().try_for_each(|line| writeln!(file, "{line}")).map_err(fail)?,
-                None => print(&lines, console),
-            }
+        };
+        // What is printed on the terminal itself is its own progress.
+        match self.out.is_none() && console.out.tty {
+            true => write.await?,
+            false => progress::wait_telling(console.err, "exporting", &word, write).await?,
         }
         if let Some(file) = &mut file {
             file.flush().map_err(fail)?;
         }
         if let Some(path) = &self.out {
             let line = Line::new().good("✓ ").plain(plural(count, "record")).plain(" in ").name(path.display().to_string());
-            console.show(&serde_json::json!({"records": count, "file": path}), |_| Page(vec![line]));
+            console.show_wrapped(&serde_json::json!({"records": count, "file": path}), |_| Page(vec![line]));
         }
         OK
     }

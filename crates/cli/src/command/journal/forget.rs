@@ -40,7 +40,7 @@ impl ForgetArgs {
             return Err(CommandError::new(ErrorCode::BadInput, "nothing was forgotten").why("you did not confirm"));
         }
         let result = kernel.call::<JournalForget>(&params).await?;
-        console.show(&result, |result| {
+        console.show_wrapped(&result, |result| {
             let mut page = Page(vec![Line::new().good("✓ ").plain(format!("{} destroyed", plural(result.forgotten.len() as u64, "blob")))]);
             result.forgotten.iter().for_each(|name| page.push(Line::new().faint(format!("  {name}"))));
             page

@@ -20,9 +20,9 @@ pub struct VerifyArgs {
 impl VerifyArgs {
     pub async fn run(self, console: &Console) -> ExitResult {
         let asked = Instant::now();
-        let result = if self.offline { offline(console)? } else { asked_or_offline(console).await? };
+        let result = if self.offline { offline(console).await? } else { asked_or_offline(console).await? };
         let ms = u64::try_from(asked.elapsed().as_millis()).unwrap_or(u64::MAX);
-        console.show_uncut(&result, |result| journal::verdict(result, ms));
+        console.show_wrapped(&result, |result| journal::verdict(result, ms));
         Ok(if result.findings.is_empty() { 0 } else { EXIT_FAILED })
     }
 }
@@ -37,14 +37,16 @@ async fn asked_or_offline(console: &Console) -> Result<JournalVerifyResult, Comm
             let why = error.why.map(|why| format!(": {why}")).unwrap_or_default();
             console.note(Line::new().wait("◍ ").plain(format!("{}{why}", error.what)));
             console.note(Line::new().faint("  the files are verified without a kernel"));
-            return offline(console);
+            return offline(console).await;
         }
     };
-    Ok(console.wait("verifying the chain", kernel.call::<JournalVerify>(&Nothing {})).await?)
+    Ok(console.wait_counting("verifying the chain", None, kernel.call::<JournalVerify>(&Nothing {})).await?)
 }
 
-fn offline(console: &Console) -> Result<JournalVerifyResult, CommandError> {
-    server::verify_offline(&console.home).map_err(|why| {
+async fn offline(console: &Console) -> Result<JournalVerifyResult, CommandError> {
+    let home = console.home.clone();
+    let verified = console.wait("verifying the files", tokio::task::spawn_blocking(move || server::verify_offline(&home))).await;
+    verified.map_err(|error| error.to_string()).flatten().map_err(|why| {
         let what = format!("the journal in `{}` cannot be verified", console.home.display());
         CommandError::new(ErrorCode::Unavailable, what).why(why).fix("look at its files and at $SKEP_HOME")
     })

@@ -17,10 +17,10 @@ use wire::{ErrorCode, KernelClient};
 pub struct UpdateArgs {
     /// Rules that become the project's own [default: .skep/policy.yaml as it is]
     file: Option<PathBuf>,
-    /// Do not ask; not enough for more than five breaking changes
+    /// Do not ask; not enough where a phrase is needed
     #[arg(long, short)]
     yes: bool,
-    /// The phrase that more than five breaking changes need
+    /// The phrase that many breaking changes, or looser rules, need
     #[arg(long, value_name = "TEXT")]
     phrase: Option<String>,
     #[command(flatten)]
@@ -49,16 +49,16 @@ impl UpdateArgs {
             false => drift.diff.clone(),
         };
         if shown.is_empty() && !drift.changed {
-            console.show(&drift, zone::proposed);
+            console.show_wrapped(&drift, zone::proposed);
             return OK;
         }
         if !console.json {
+            console.out.uncut(&policy::rule_changes(&tried.rules, drift.version));
             console.out.uncut(&policy::tried(&tried));
             console.out.uncut(&proposal(&shown, &candidate.name));
         }
         let phrase = counted.phrase.or(tried.phrase);
         if !agreed(phrase.as_deref(), self.yes, self.phrase.as_deref(), console)? {
-            console.note(Line::new().faint("nothing changed"));
             return OK;
         }
         let mut proposed = drift;
@@ -80,7 +80,7 @@ impl UpdateArgs {
         }
         let hash = Some(proposed.hash);
         let result = kernel.call::<ZoneTrust>(&ZoneTrustParams { path, hash, phrase }).await?;
-        console.show(&result, zone::trusted);
+        console.show_wrapped(&result, zone::trusted);
         OK
     }
 }

@@ -10,21 +10,33 @@ use wire::{Alternative, Answer, CallPattern, Constraints, Observe, Rate, ReviewI
 
 /// An answer to exactly this call, with nothing else to say.
 pub fn exactly(review: ReviewId, answer: Answer) -> ReviewAnswerParams {
-    ReviewAnswerParams { review, answer, reason: None, reach: None, what: None, terms: None, alternative: None, seen: None }
+    ReviewAnswerParams {
+        review,
+        answer,
+        reason: None,
+        reach: None,
+        what: None,
+        terms: None,
+        alternative: None,
+        seen: None,
+        newer_base: false,
+    }
 }
 
 /// Whom an answer holds for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Whom {
-    /// The process that asked, and its children
+    /// The worker that asked, and its children
     Process,
-    /// Its whole session
+    /// The task that asked, until it ends
+    #[value(name = "task", alias = "session")]
     Session,
-    /// Every process of its repository
+    /// Every worker in this repository
+    #[value(name = "repository", alias = "zone")]
     Zone,
-    /// Every process of its user
+    /// Every worker of its user, always
     User,
-    /// Everyone
+    /// Always and everywhere
     All,
 }
 
@@ -183,7 +195,7 @@ pub struct DenyArgs {
     /// Also every later call like this one, until the ban is lifted
     #[arg(long)]
     for_good: bool,
-    /// Whom the ban holds for [default: zone]
+    /// Whom the ban holds for [default: repository]
     #[arg(long = "for", value_name = "WHOM", requires = "for_good")]
     whom: Option<Whom>,
     /// Why; the brain is told
@@ -196,6 +208,24 @@ impl DenyArgs {
         let alternative = self.instead.split_first().map(|(tool, pairs)| alternative(tool, pairs)).transpose()?;
         let reach = self.for_good.then(|| self.whom.unwrap_or(Whom::Zone).into());
         Ok(ReviewAnswerParams { reason: self.reason, reach, alternative, ..exactly(self.review, Answer::Deny) })
+    }
+}
+
+#[derive(Debug, clap::Args)]
+pub struct ChangesArgs {
+    /// Review id of a merge, as `skep review` prints it
+    review: ReviewId,
+    /// What should be different; the brain is told
+    #[arg(long, value_name = "TEXT", required_unless_present = "rebase")]
+    reason: Option<String>,
+    /// Lay its work over the project as it is now, for conflicts with later changes
+    #[arg(long)]
+    rebase: bool,
+}
+
+impl ChangesArgs {
+    pub fn params(self) -> ReviewAnswerParams {
+        ReviewAnswerParams { reason: self.reason, newer_base: self.rebase, ..exactly(self.review, Answer::Changes) }
     }
 }
 

@@ -9,6 +9,7 @@ pub mod state;
 use crate::command::journal::next_line;
 use crate::command_error::CommandError;
 use crate::console::{Console, ExitResult, OK};
+use crate::interrupt::Interrupt;
 use crate::show::measure::now_ms;
 use crate::show::{Page, inbox, review};
 use crate::terminal::Terminal;
@@ -20,7 +21,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use wire::method::Nothing;
 use wire::method::journal::RecordFilter;
 use wire::method::review::{ReviewAnswerParams, ReviewListParams, ReviewShowParams};
-use wire::table::{BudgetList, JournalFollow, ReviewAnswer, ReviewList, ReviewShow};
+use wire::method::task::TaskIdParams;
+use wire::table::{BudgetList, JournalFollow, ReviewAnswer, ReviewList, ReviewShow, TaskShow};
 use wire::{ErrorCode, KernelClient};
 
 /// What can open or close a question.
@@ -30,6 +32,7 @@ const NEWS: &[&str] = &[
     "task.finished",
     "task.failed",
     "task.cancelled",
+    "task.continued",
     "proc.exited",
     "budget.asked",
     "budget.set",
@@ -55,7 +58,7 @@ pub async fn run(mut kernel: KernelClient, console: &Console) -> ExitResult {
         false => by_keys(&mut kernel, &mut inbox, console).await,
     };
     // The other screen is gone by now, and its last words with it.
-    inbox.said.iter().for_each(|view| console.out.page(&review::answered(view)));
+    inbox.said.iter().for_each(|(view, reach)| console.out.page(&review::answered(view, *reach)));
     ended.map_err(|error| match error.code {
         ErrorCode::Unavailable => error.fix("run `skep review` again; what you answered is kept"),
         _ => error,
@@ -68,6 +71,7 @@ async fn by_keys(kernel: &mut KernelClient, inbox: &mut Inbox, console: &Console
         let fix = "use `skep review list`, `show`, `allow` and `deny`";
         CommandError::new(ErrorCode::Internal, "cannot use this terminal").why(error).fix(fix)
     };
+    let mut interrupt = Interrupt::open()?;
     let mut terminal = Terminal::open(console.out).map_err(failed)?;
     let mut resized = signal(SignalKind::window_change()).map_err(failed)?;
     let mut ended = signal(SignalKind::terminate()).map_err(failed)?;
@@ -95,7 +99,7 @@ async fn by_keys(kernel: &mut KernelClient, inbox: &mut Inbox, console: &Console
             _ = resized.recv() => {}
             _ = ended.recv() => return Ok(()),
             _ = hung_up.recv() => return Ok(()),
-            _ = tokio::signal::ctrl_c() => return Ok(()),
+            () = interrupt.pressed() => return Ok(()),
             _ = tick.tick() => {}
         }
     }
@@ -120,18 +124,11 @@ async fn by_lines(kernel: &mut KernelClient, inbox: &mut Inbox, console: &Consol
             Ok(0) | Err(_) => return Ok(()),
             Ok(_) => {}
         }
-        // What a person has typed below a question is about that question, however fast it came.
-        let typed = line.trim_end_matches(['\n', '\r']).chars().map(KeyPress::Char);
-        let keys: Vec<KeyPress> = match inbox.form {
-            Some(_) => typed.chain([KeyPress::Enter]).collect(),
-            None => typed.take(1).collect(),
-        };
-        for key in keys {
-            match inbox.key(&key, i64::MAX) {
-                None => {}
-                Some(InboxAction::Quit) => return Ok(()),
-                Some(InboxAction::Answer(params)) => answer(kernel, inbox, &params).await?,
-            }
+        if typed_line(kernel, inbox, &line).await? == LineEnd::Leave {
+            return Ok(());
+        }
+        if std::mem::take(&mut inbox.is_helping) {
+            console.out.uncut(&inbox::help(inbox));
         }
         if let Some(notice) = inbox.notice.take() {
             console.out.uncut(&Page(vec![inbox::notice_line(&notice)]));
@@ -139,16 +136,45 @@ async fn by_lines(kernel: &mut KernelClient, inbox: &mut Inbox, console: &Consol
     }
 }
 
+/// What follows on a line that was typed below a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LineEnd {
+    Stay,
+    Leave,
+}
+
+/// Takes a typed line as keys: its first letter, or all of it where a text is being typed. It is about the question above it, however fast
+/// it came.
+pub async fn typed_line(kernel: &mut KernelClient, inbox: &mut Inbox, line: &str) -> Result<LineEnd, CommandError> {
+    let typed = line.trim_end_matches(['\n', '\r']).chars().map(KeyPress::Char);
+    let keys: Vec<KeyPress> = match inbox.form.is_some() || inbox.search.is_typing {
+        true => typed.chain([KeyPress::Enter]).collect(),
+        false => typed.take(1).collect(),
+    };
+    for key in keys {
+        match inbox.key(&key, i64::MAX) {
+            None => {}
+            Some(InboxAction::Quit) => return Ok(LineEnd::Leave),
+            Some(InboxAction::Answer(params)) => answer(kernel, inbox, &params).await?,
+        }
+    }
+    Ok(LineEnd::Stay)
+}
+
 /// Brings the question in sight with all that `review.show` knows.
-async fn fetch(kernel: &mut KernelClient, inbox: &mut Inbox) -> Result<(), CommandError> {
+pub async fn fetch(kernel: &mut KernelClient, inbox: &mut Inbox) -> Result<(), CommandError> {
     while let Some(review) = inbox.wanted() {
         let view = kernel.call::<ReviewShow>(&ReviewShowParams { review, full: true }).await?;
-        inbox.show(view, now_ms());
+        let about = match view.task {
+            Some(task) => Some(kernel.call::<TaskShow>(&TaskIdParams { task }).await?),
+            None => None,
+        };
+        inbox.show(view, about, now_ms());
     }
     Ok(())
 }
 
-async fn news(kernel: &mut KernelClient, inbox: &mut Inbox) -> Result<(), CommandError> {
+pub async fn news(kernel: &mut KernelClient, inbox: &mut Inbox) -> Result<(), CommandError> {
     inbox.waits = kernel.call::<BudgetList>(&Nothing {}).await?.accounts.into_iter().flat_map(|account| account.waits).collect();
     let open = kernel.call::<ReviewList>(&ReviewListParams { all: false }).await?.reviews;
     if let Some(review) = inbox.refresh(open) {
@@ -158,7 +184,7 @@ async fn news(kernel: &mut KernelClient, inbox: &mut Inbox) -> Result<(), Comman
 }
 
 /// A no of the kernel is shown; only a broken connection ends the inbox.
-async fn answer(kernel: &mut KernelClient, inbox: &mut Inbox, params: &ReviewAnswerParams) -> Result<(), CommandError> {
+pub async fn answer(kernel: &mut KernelClient, inbox: &mut Inbox, params: &ReviewAnswerParams) -> Result<(), CommandError> {
     match kernel.call::<ReviewAnswer>(params).await {
         Ok(view) => inbox.took(view, params),
         Err(wire::ClientError::Answered(error)) => inbox.refused(&wire::ClientError::Answered(error).into()),

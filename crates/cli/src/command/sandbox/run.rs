@@ -1,9 +1,10 @@
 //! `skep sandbox run` and `skep sandbox shell`: a command in a room, its streams yours.
 
-use super::shell_terminal::{EscapeFilter, RawMode, VisibleOutput, watch_size};
+use super::shell_terminal::{RawMode, VisibleOutput, watch_size};
 use crate::command::budget;
 use crate::command_error::CommandError;
 use crate::console::{Console, ExitResult, folder};
+use crate::escape_filter::EscapeFilter;
 use crate::remedy;
 use crate::show::Line;
 use std::io::{self, IsTerminal, Read, Write};
@@ -15,7 +16,7 @@ use wire::method::sandbox::{
     INPUT, InputNote, MORE, OUTPUT, OutputNote, OutputStream, PIECE_BYTES_MAX, RESIZE, SandboxRunParams, TerminalSize,
 };
 use wire::table::SandboxRun;
-use wire::{ErrorCode, NoteSender, ResponseStream, StreamItem, base64};
+use wire::{ClientError, ErrorCode, NoteSender, ResponseStream, StreamItem, base64};
 
 // No doc comment: it would stand in for the help of the commands that have these flags.
 // The process that stands for the command: `skep ps` shows it, `skep usage` what it spent, `skep cancel` ends it.
@@ -115,7 +116,7 @@ impl SandboxRunArgs {
         let mut wanted = false;
         let result = loop {
             tokio::select! {
-                said = responses.next() => match said? {
+                said = responses.next() => match said.map_err(|error| left_behind(error, params.discard))? {
                     StreamItem::Note(note) if note.method == MORE => wanted = true,
                     StreamItem::Note(note) => {
                         if let Some((stream, bytes)) = output(&note) {
@@ -167,13 +168,17 @@ async fn run_on_terminal(console: &Console, params: &SandboxRunParams) -> ExitRe
     let broken = |error: io::Error| CommandError::new(ErrorCode::Internal, "the terminal cannot be used").why(error);
     let (mut responses, mut notes) = console.kernel().await?.begin::<SandboxRun>(params).await?;
     let raw = RawMode::enter().map_err(broken)?;
-    let result = run_session(&mut responses, &mut notes).await;
+    let result = run_session(&mut responses, &mut notes, params.discard).await;
     drop(raw);
     end(console, &result?)
 }
 
 /// Keys go in and what the command draws comes out, until it ends.
-async fn run_session(responses: &mut ResponseStream<SandboxRun>, notes: &mut NoteSender) -> Result<CallRunResult, CommandError> {
+async fn run_session(
+    responses: &mut ResponseStream<SandboxRun>,
+    notes: &mut NoteSender,
+    discard: bool,
+) -> Result<CallRunResult, CommandError> {
     let (mut keys, mut sizes) = (pieces(), watch_size());
     let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
         .map_err(|error| CommandError::new(ErrorCode::Internal, "cannot listen for signals").why(error))?;
@@ -181,7 +186,7 @@ async fn run_session(responses: &mut ResponseStream<SandboxRun>, notes: &mut Not
     let mut wanted = false;
     loop {
         tokio::select! {
-            said = responses.next() => match said? {
+            said = responses.next() => match said.map_err(|error| left_behind(error, discard))? {
                 StreamItem::Note(note) if note.method == MORE => wanted = true,
                 StreamItem::Note(note) => if let Some((_, bytes)) = output(&note) {
                     print(&mut io::stdout(), &sieve.pass(&bytes))?;
@@ -200,8 +205,21 @@ async fn run_session(responses: &mut ResponseStream<SandboxRun>, notes: &mut Not
     }
 }
 
+/// A kernel that dies under a command leaves what that wrote: to run it again at once is not the first thing to do.
+fn left_behind(error: ClientError, discard: bool) -> CommandError {
+    let is_gone = matches!(error, ClientError::Broken { .. });
+    let error = CommandError::from(error);
+    match (is_gone, discard) {
+        (false, _) => error,
+        (true, true) => error.fix("run the command again; what it wrote is dropped, as asked"),
+        (true, false) => {
+            error.fix("the next kernel keeps what it wrote: `skep list tasks` shows it; `run/kernel.log` in $SKEP_HOME says more")
+        }
+    }
+}
+
 /// What is typed or piped in, on a thread that nobody waits for. One piece at a time.
-fn pieces() -> mpsc::Receiver<Vec<u8>> {
+pub(crate) fn pieces() -> mpsc::Receiver<Vec<u8>> {
     let (sender, receiver) = mpsc::channel(1);
     std::thread::spawn(move || {
         let mut buffer = vec![0; PIECE_BYTES_MAX];
@@ -244,7 +262,9 @@ fn end(console: &Console, result: &CallRunResult) -> ExitResult {
         // The words for those without a command line are in `hint`, so a remedy that this face has words for comes in their place.
         let known = serde_json::from_value(result.output["remedy"].clone()).ok().and_then(|remedy| remedy::fix(None, Some(&remedy)));
         if let Some(fix) = known.or_else(|| result.output["hint"].as_str().map(str::to_owned)) {
-            console.note(Line::new().faint("  ↳ fix  ").plain(fix));
+            let mut lines = fix.lines();
+            console.note(Line::new().faint("  ↳ fix  ").plain(lines.next().unwrap_or_default()));
+            lines.for_each(|line| console.note(Line::new().plain("         ").plain(line)));
         }
     }
     if let Some(task) = result.task {

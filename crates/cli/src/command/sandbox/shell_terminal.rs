@@ -82,96 +82,9 @@ impl VisibleOutput {
     }
 }
 
-/// Takes out of a terminal's stream what reaches beyond the screen: the clipboard (OSC 52) and strings for the device (DCS, APC, PM, SOS).
-#[derive(Default)]
-pub struct EscapeFilter {
-    state: State,
-    held: Vec<u8>,
-}
-
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum State {
-    #[default]
-    Text,
-    Escape,
-    /// A command of the operating system, kept until its end shows which.
-    Command,
-    CommandEscape,
-    /// A string for the device, dropped.
-    Device,
-    DeviceEscape,
-}
-
-/// Titles and links are shorter; what is longer is dropped.
-const COMMAND_BYTES_MAX: usize = 8 * 1024;
-
-impl EscapeFilter {
-    pub fn pass(&mut self, bytes: &[u8]) -> Vec<u8> {
-        let mut out = Vec::with_capacity(bytes.len());
-        for byte in bytes {
-            self.step(*byte, &mut out);
-        }
-        out
-    }
-
-    fn step(&mut self, byte: u8, out: &mut Vec<u8>) {
-        match (self.state, byte) {
-            (State::Text, 0x1b) => self.state = State::Escape,
-            (State::Text, _) => out.push(byte),
-            (State::Escape, b']') => {
-                self.state = State::Command;
-                self.held.clear();
-            }
-            (State::Escape, b'P' | b'_' | b'^' | b'X') => self.state = State::Device,
-            (State::Escape, 0x1b) => out.push(0x1b),
-            (State::Escape, _) => {
-                out.extend([0x1b, byte]);
-                self.state = State::Text;
-            }
-            (State::Command, 0x07) => self.end_command(out, &[0x07]),
-            (State::Command, 0x1b) => self.state = State::CommandEscape,
-            (State::Command, _) => {
-                if self.held.len() <= COMMAND_BYTES_MAX {
-                    self.held.push(byte);
-                }
-            }
-            (State::CommandEscape, b'\\') => self.end_command(out, b"\x1b\\"),
-            (State::CommandEscape | State::DeviceEscape, _) if byte != b'\\' => {
-                // Cut short by another sequence, which begins here.
-                self.state = State::Escape;
-                self.step(byte, out);
-            }
-            (State::Device, 0x1b) => self.state = State::DeviceEscape,
-            (State::Device, _) => {}
-            (State::CommandEscape | State::DeviceEscape, _) => self.state = State::Text,
-        }
-    }
-
-    fn end_command(&mut self, out: &mut Vec<u8>, end: &[u8]) {
-        self.state = State::Text;
-        let number = self.held.split(|byte| *byte == b';').next().unwrap_or_default();
-        if number != b"52" && self.held.len() <= COMMAND_BYTES_MAX {
-            out.extend(b"\x1b]");
-            out.append(&mut self.held);
-            out.extend(end);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_clipboard_and_devices_are_out_of_reach_however_they_are_cut() {
-        let stream = b"a\x1b[31mred\x1b]0;title\x07b\x1b]52;c;c2VjcmV0\x07c\x1b]52;c;x\x1b\\d\x1bPq#0\x1b\\e\x1b_x\x1b\\\x1b]8;;u\x1b\\f";
-        let wanted = b"a\x1b[31mred\x1b]0;title\x07bcde\x1b]8;;u\x1b\\f";
-        for size in 1..stream.len() {
-            let mut sieve = EscapeFilter::default();
-            let out: Vec<u8> = stream.chunks(size).flat_map(|piece| sieve.pass(piece)).collect();
-            assert_eq!(String::from_utf8_lossy(&out), String::from_utf8_lossy(wanted), "{size}");
-        }
-    }
 
     #[test]
     fn a_person_sees_what_a_terminal_would_obey() {

@@ -1,6 +1,7 @@
 //! A project, a home and the real `skep`, for tests that use it as a person does.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+pub mod model_server;
 pub mod provider;
 pub mod screen;
 
@@ -9,6 +10,19 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+/// Everything goes, but a list of files waits for a person, and so does a merge: there a task can be caught.
+pub const HOLDS: &str = "capabilities:\n- {name: all, match: {syscall: '*'}, action: allow, reason: a test}\n\
+    - {name: hold, match: {syscall: fs.list}, action: require_review, reason: wait}\n\
+    - {name: look, match: {syscall: merge.apply}, action: require_review, reason: look}\n";
+
+/// Everything goes, but writing below `src` and a merge wait for a person.
+pub const ASKS: &str = "\
+capabilities:
+- {name: all, match: {syscall: '*'}, action: allow, reason: a test}
+- {name: ask-src, match: {syscall: fs.write, path_glob: 'src/**'}, action: require_review, reason: source is precious}
+- {name: merges, match: {syscall: merge.apply}, action: require_review, reason: merges wait for a person}
+";
+
 pub struct Site {
     pub folder: tempfile::TempDir,
 }
@@ -16,8 +30,13 @@ pub struct Site {
 impl Site {
     /// A git project with `files` committed. Also makes this test the parent of every orphan, so that `leftovers` can count them.
     pub fn new(files: &[(&str, &str)]) -> Site {
+        Site::at(&std::env::temp_dir(), files)
+    }
+
+    /// The same in a folder of this one.
+    pub fn at(parent: &Path, files: &[(&str, &str)]) -> Site {
         rustix::process::set_child_subreaper(Some(rustix::process::getpid())).unwrap();
-        let site = Site { folder: tempfile::Builder::new().prefix("skep-site-").tempdir().unwrap() };
+        let site = Site { folder: tempfile::Builder::new().prefix("skep-site-").tempdir_in(parent).unwrap() };
         std::fs::create_dir(site.project()).unwrap();
         site.git(&["init", "-q", "-b", "main"]);
         files.iter().for_each(|(path, text)| site.write(path, text));
@@ -65,6 +84,13 @@ impl Site {
         command
     }
 
+    /// The same for somebody whose machine has no key, no login and no vendor's client; the home is the site's own folder.
+    pub fn bare_command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.command(arguments);
+        forget_models(&mut command).env("HOME", self.folder.path()).env("PATH", path_without_clients());
+        command
+    }
+
     pub fn skep(&self, arguments: &[&str]) -> Output {
         self.command(arguments).output().unwrap()
     }
@@ -75,6 +101,19 @@ impl Site {
         let output = self.skep(arguments);
         assert!(output.status.success(), "skep {arguments:?}: {}\n{}", output.status, text(&output));
         String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Puts the project's own policy files in force, with the phrase that they need.
+    #[track_caller]
+    pub fn trust(&self) -> String {
+        let shown = self.skep(&["trust", "--json"]);
+        let asked = serde_json::from_slice::<Value>(&shown.stderr).unwrap_or(Value::Null);
+        // Without a terminal the error names what has to be typed.
+        let fix = asked["fix"].as_str().or(asked["error"]["fix"].as_str()).unwrap_or_default();
+        match fix.split_once("--phrase '").and_then(|(_, rest)| rest.split_once('\'')) {
+            Some((phrase, _)) => self.ok(&["trust", "--phrase", phrase]),
+            None => self.ok(&["trust", "--yes"]),
+        }
     }
 
     #[track_caller]
@@ -90,6 +129,19 @@ impl Site {
         let output = self.skep(arguments);
         assert_eq!(output.status.code(), Some(code), "skep {arguments:?}\n{}", text(&output));
         text(&output)
+    }
+
+    /// A task as lists show it.
+    #[track_caller]
+    pub fn task(&self, id: &str) -> Value {
+        let tasks = self.json(&["list", "tasks"])["tasks"].clone();
+        tasks.as_array().unwrap().iter().find(|task| task["task"] == id).unwrap_or_else(|| panic!("no {id}: {tasks}")).clone()
+    }
+
+    /// Is a task in this state?
+    #[track_caller]
+    pub fn is(&self, id: &str, state: &str) -> bool {
+        self.task(id)["state"] == state
     }
 
     /// A kernel of our own in the foreground, for tests that end it by force.
@@ -117,8 +169,12 @@ impl Site {
 
     /// What is left when the kernel is stopped: processes, workspaces and mounts. Waits for those that are on their way out.
     pub fn leftovers(&self) -> Vec<String> {
-        drop(self.skep(&["kernel", "stop"]));
         let end = Instant::now() + Duration::from_secs(60);
+        // A kernel that is stopped while it keeps a task's changes leaves the folder to the next one.
+        while self.is_closing_work() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        drop(self.skep(&["kernel", "stop"]));
         loop {
             let mut left = children();
             left.extend(entries(&self.home().join("work")));
@@ -134,10 +190,49 @@ impl Site {
     }
 }
 
+impl Site {
+    /// Whether a running kernel has yet to close the workspace of a task that ended.
+    fn is_closing_work(&self) -> bool {
+        if !self.skep(&["kernel", "status"]).status.success() {
+            return false;
+        }
+        let shown = self.skep(&["list", "tasks", "--all", "--json"]);
+        let shown: Value = serde_json::from_slice(&shown.stdout).unwrap_or(Value::Null);
+        let ended = shown["tasks"].as_array().into_iter().flatten().filter(|task| !task["ended_ms"].is_null());
+        ended.filter_map(|task| task["task"].as_str()).any(|task| self.home().join("work").join(task).exists())
+    }
+}
+
 impl Drop for Site {
     fn drop(&mut self) {
         drop(self.skep(&["kernel", "stop"]));
     }
+}
+
+/// Variables that lead to keys, logins and models of this machine.
+pub const MODEL_VARIABLES: [&str; 10] = [
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_BASE_URL",
+    "OPENAI_API_KEY",
+    "OPENAI_BASE_URL",
+    "GEMINI_API_KEY",
+    "GOOGLE_API_KEY",
+    "GOOGLE_GEMINI_BASE_URL",
+    "OPENROUTER_API_KEY",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "PASSWORD_STORE_DIR",
+];
+
+/// Takes them all away, so that a program finds what the test gives it and nothing of this machine.
+pub fn forget_models(command: &mut Command) -> &mut Command {
+    MODEL_VARIABLES.iter().fold(command, |command, name| command.env_remove(name))
+}
+
+/// This machine's PATH without the folders in which a vendor's client lies.
+pub fn path_without_clients() -> String {
+    let path = std::env::var("PATH").unwrap();
+    let has_client = |folder: &str| ["claude", "codex", "opencode", "gemini"].iter().any(|name| Path::new(folder).join(name).exists());
+    path.split(':').filter(|folder| !has_client(folder)).collect::<Vec<_>>().join(":")
 }
 
 fn entries(folder: &Path) -> Vec<String> {

@@ -2,7 +2,12 @@
 
 use super::Site;
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+
+/// The sizes that every screen is looked at in: columns and rows.
+pub const SMALL: (u16, u16) = (80, 24);
+pub const LARGE: (u16, u16) = (120, 40);
 
 /// A terminal of its own server, so that nobody's sessions are touched.
 pub struct Screen {
@@ -12,16 +17,58 @@ pub struct Screen {
 impl Screen {
     /// Starts `skep` with these arguments; when it has ended the screen stays and shows its exit code.
     pub fn open(site: &Site, term: &str, arguments: &str) -> Screen {
-        let screen = Screen { socket: site.folder.path().join(format!("tmux-{}", arguments.len())) };
+        Screen::open_with(site, term, "", arguments)
+    }
+
+    /// The same behind a command such as `env`.
+    pub fn open_with(site: &Site, term: &str, before: &str, arguments: &str) -> Screen {
+        Screen::start(site, term, before, arguments, (100, 40))
+    }
+
+    /// The same with so many columns and rows.
+    pub fn sized(site: &Site, term: &str, arguments: &str, size: (u16, u16)) -> Screen {
+        Screen::start(site, term, "", arguments, size)
+    }
+
+    fn start(site: &Site, term: &str, before: &str, arguments: &str, size: (u16, u16)) -> Screen {
         let skep = env!("CARGO_BIN_EXE_skep");
         let line = format!(
-            "TERM={term} {skep} {arguments}; echo \"left with $?\"; stty -a | tr ';' '\\n' | grep -o -- '-\\?\\(icanon\\|echo\\) '; sleep 600"
+            "TERM={term} {before} {skep} {arguments}; echo \"left with $?\"; stty -a | tr ';' '\\n' | grep -o -- '-\\?\\(icanon\\|echo\\) '; sleep 600"
         );
+        Screen::run(site, &line, size)
+    }
+
+    /// Starts any command.
+    pub fn run(site: &Site, line: &str, (columns, rows): (u16, u16)) -> Screen {
+        static OPENED: AtomicUsize = AtomicUsize::new(0);
+        let number = OPENED.fetch_add(1, Ordering::Relaxed);
+        let screen = Screen { socket: site.folder.path().join(format!("tmux-{number}")) };
         let mut tmux = screen.tmux();
-        tmux.args(["-f", "/dev/null", "new-session", "-d", "-x", "100", "-y", "40"]).arg(line).current_dir(site.project());
+        tmux.args(["-f", "/dev/null", "new-session", "-d", "-x", &columns.to_string(), "-y", &rows.to_string()])
+            .arg(line)
+            .current_dir(site.project());
         tmux.env("SKEP_HOME", site.home()).env("NO_COLOR", "1");
         assert!(tmux.status().expect("tmux is installed by `cargo xtask test`").success());
         screen
+    }
+
+    /// Starts a line of the shell with an environment of its own.
+    pub fn shell(site: &Site, line: &str, (columns, rows): (u16, u16), environment: impl FnOnce(&mut Command)) -> Screen {
+        // A server that ends still holds its socket.
+        let socket = tempfile::Builder::new().prefix("tmux-").make_in(site.folder.path(), |path| Ok(path.to_owned()));
+        let screen = Screen { socket: socket.unwrap().into_temp_path().to_path_buf() };
+        let mut tmux = screen.tmux();
+        environment(&mut tmux);
+        tmux.env("TERM", "xterm-256color").args(["-f", "/dev/null", "new-session", "-d"]);
+        tmux.args(["-x", &columns.to_string(), "-y", &rows.to_string()]).arg(format!("TERM=xterm-256color {line}"));
+        assert!(tmux.current_dir(site.project()).status().expect("tmux is installed by `cargo xtask test`").success());
+        screen
+    }
+
+    /// Everything that was printed, from the first line on.
+    pub fn history(&self) -> String {
+        let output = self.tmux().args(["capture-pane", "-p", "-S", "-"]).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
     }
 
     pub fn tmux(&self) -> Command {
@@ -49,6 +96,16 @@ impl Screen {
                 return text;
             }
             assert!(Instant::now() < end, "{parts:?} is not on the screen:\n{text}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Waits until the screen shows this no more.
+    #[track_caller]
+    pub fn lacks(&self, part: &str) {
+        let end = Instant::now() + Duration::from_secs(60);
+        while self.text().contains(part.trim_end()) {
+            assert!(Instant::now() < end, "`{part}` is still on the screen:\n{}", self.text());
             std::thread::sleep(Duration::from_millis(20));
         }
     }

@@ -187,9 +187,9 @@ const PARAMETER_PROPERTY: &str =
 impl<'a> Visit<'a> for Eraser<'_> {
     fn visit_statement(&mut self, statement: &Statement<'a>) {
         match declare::of(statement) {
-            declare::Kind::Types => self.blank_all(statement.span()),
-            declare::Kind::Unsupported(what) => self.refuse(statement.span(), what),
-            declare::Kind::Code => {
+            declare::StatementKind::Types => self.blank_all(statement.span()),
+            declare::StatementKind::Unsupported(what) => self.refuse(statement.span(), what),
+            declare::StatementKind::Code => {
                 let since = self.gone.len();
                 walk::walk_statement(self, statement);
                 self.close(statement.span(), since);

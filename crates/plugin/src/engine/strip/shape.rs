@@ -8,14 +8,14 @@ use oxc_ast_visit::Visit;
 use oxc_span::{GetSpan, Span};
 
 /// One node: its kind, how deep it is, and its first byte.
-pub(super) struct Node {
+pub(super) struct SyntaxNode {
     kind: u8,
     depth: u32,
     start: u32,
 }
 
 /// The nodes of a program, except those within `gone`, which is sorted and does not overlap.
-pub(super) fn of(program: &Program<'_>, gone: &[Span]) -> Vec<Node> {
+pub(super) fn of(program: &Program<'_>, gone: &[Span]) -> Vec<SyntaxNode> {
     let mut walk = Walk { gone, nodes: Vec::new(), depth: 0, within: 0 };
     walk.visit_program(program);
     walk.nodes
@@ -23,9 +23,9 @@ pub(super) fn of(program: &Program<'_>, gone: &[Span]) -> Vec<Node> {
 
 /// Where two shapes begin to differ. Both are read by `starts`, the first bytes of the tokens that are left: a node whose first
 /// tokens are gone begins with the next one.
-pub(super) fn first_difference(wanted: &[Node], left: &[Node], starts: &[u32]) -> Option<usize> {
-    let begins = |node: &Node| starts.get(starts.partition_point(|start| *start < node.start)).copied();
-    let same = |(one, other): (&Node, &Node)| (one.kind, one.depth, begins(one)) == (other.kind, other.depth, begins(other));
+pub(super) fn first_difference(wanted: &[SyntaxNode], left: &[SyntaxNode], starts: &[u32]) -> Option<usize> {
+    let begins = |node: &SyntaxNode| starts.get(starts.partition_point(|start| *start < node.start)).copied();
+    let same = |(one, other): (&SyntaxNode, &SyntaxNode)| (one.kind, one.depth, begins(one)) == (other.kind, other.depth, begins(other));
     let differs = wanted.iter().zip(left).position(|pair| !same(pair));
     let at = match differs {
         Some(at) => at,
@@ -38,7 +38,7 @@ pub(super) fn first_difference(wanted: &[Node], left: &[Node], starts: &[u32]) -
 
 struct Walk<'g> {
     gone: &'g [Span],
-    nodes: Vec<Node>,
+    nodes: Vec<SyntaxNode>,
     depth: u32,
     /// How many of the nodes around the current one are gone.
     within: u32,
@@ -71,7 +71,7 @@ impl<'a> Visit<'a> for Walk<'_> {
         if self.within > 0 || self.is_gone(kind.span()) {
             self.within += 1;
         } else if !is_transparent(&kind) {
-            self.nodes.push(Node { kind: kind.ty() as u8, depth: self.depth, start: kind.span().start });
+            self.nodes.push(SyntaxNode { kind: kind.ty() as u8, depth: self.depth, start: kind.span().start });
             self.depth += 1;
         }
     }

@@ -109,6 +109,31 @@ pub fn redirects() -> Result<(), String> {
     })
 }
 
+/// A tool of the operator's that may ask one host alone.
+const ONE_HOST: &str = "{ name: one, version: 1.0.0, description: d, runner: http, permissions: ['network:request:127.0.0.1'], \
+    input_schema: {type: object, properties: {url: {type: string}, method: {type: string}}}, output_schema: {}, timeout_ms: 30000 }";
+
+/// What a tool's manifest does not name, no server leads it to, whatever the policy lets others ask.
+pub fn permitted() -> Result<(), String> {
+    let (listeners, tuning) = listeners(&["127.0.0.1", "127.0.0.2"])?;
+    play(Setup { policy: HOSTS, tools: &[ONE_HOST], tuning }, async |door| {
+        let mut listeners = listeners.into_iter();
+        let own = listeners.next();
+        let second = serve(listeners.next(), vec![ok("arrived")])?;
+        let there = moved(&format!("http://{}/there", second.address));
+        let first = serve(own, vec![moved("/here"), ok("here"), there.clone(), there])?;
+        let ask = json!({ "url": format!("http://{}/", first.address), "method": "GET" });
+        assert_eq!(done(&door.call("one", ask.clone()).await?)?.1["body"], "here", "the control: a hop on the host that it names");
+        let outcome = door.call("one", ask.clone()).await?;
+        let (good, value) = done(&outcome)?;
+        let why = value["reason"].as_str().unwrap_or_default();
+        assert!(!good && why.contains("its permissions say `network:request:127.0.0.1`"), "{value}");
+        assert!(second.heard().is_empty(), "nothing came to the other host");
+        assert_eq!(done(&door.call("http.request", ask).await?)?.1["body"], "arrived", "the control: the policy allows that hop");
+        Ok(())
+    })
+}
+
 /// A request whose answer never comes ends when its call is cancelled, and its connection with it.
 pub fn cancelled() -> Result<(), String> {
     let (mut listeners, tuning) = listeners(&["127.0.0.1"])?;

@@ -6,28 +6,28 @@ use serde_json::{Value, json};
 pub(super) const LOG_FORMAT: &str = "%H%x1f%an%x1f%ae%x1f%aI%x1f%s%x1f%b";
 
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Status {
+pub(super) struct GitStatusOutput {
     pub branch: Option<String>,
     pub head: Option<String>,
-    pub changes: Vec<Change>,
+    pub changes: Vec<GitChange>,
 }
 
 #[derive(Debug, PartialEq)]
-pub(super) struct Change {
+pub(super) struct GitChange {
     pub path: String,
     index: &'static str,
     worktree: &'static str,
 }
 
-impl Change {
+impl GitChange {
     pub fn shown(&self) -> Value {
         json!({ "path": self.path, "index": self.index, "worktree": self.worktree })
     }
 }
 
 /// `status --porcelain=v2 -z --branch` without renames.
-pub(super) fn status(bytes: &[u8]) -> Status {
-    let mut status = Status::default();
+pub(super) fn status(bytes: &[u8]) -> GitStatusOutput {
+    let mut status = GitStatusOutput::default();
     for line in names(bytes) {
         if let Some(branch) = line.strip_prefix("# branch.head ") {
             status.branch = (branch != "(detached)").then(|| branch.to_owned());
@@ -40,20 +40,20 @@ pub(super) fn status(bytes: &[u8]) -> Status {
     status
 }
 
-fn change(line: &str) -> Option<Change> {
+fn change(line: &str) -> Option<GitChange> {
     // Fields before the path, which may hold spaces itself.
     let (fields, path) = match line.split_once(' ')? {
-        ("?", path) => return Some(Change { path: path.to_owned(), index: "unmodified", worktree: "untracked" }),
+        ("?", path) => return Some(GitChange { path: path.to_owned(), index: "unmodified", worktree: "untracked" }),
         ("1", rest) => rest.splitn(8, ' ').collect::<Vec<_>>().split_last().map(|(path, fields)| (fields.to_vec(), *path))?,
         ("u", rest) => {
             let path = rest.splitn(10, ' ').last()?;
-            return Some(Change { path: path.to_owned(), index: "conflicted", worktree: "conflicted" });
+            return Some(GitChange { path: path.to_owned(), index: "conflicted", worktree: "conflicted" });
         }
         _ => return None,
     };
     let mut letters = fields.first()?.chars();
     let (index, worktree) = (word(letters.next()?), word(letters.next()?));
-    (fields.len() == 7).then(|| Change { path: path.to_owned(), index, worktree })
+    (fields.len() == 7).then(|| GitChange { path: path.to_owned(), index, worktree })
 }
 
 fn word(letter: char) -> &'static str {

@@ -1,6 +1,6 @@
 //! `git.status`
 
-use super::parse::{self, Change};
+use super::parse::{self, GitChange};
 use super::{CHANGES_MAX, Git, status_arguments};
 use crate::builtin::time_of;
 use crate::context::Context;
@@ -36,7 +36,7 @@ async fn status(context: &Context<'_>, time: Duration) -> Result<Output, ToolSto
     let git = Git::open(context, time).await?;
     let outcome = git.run(&status_arguments(&[]), None).await?;
     let status = parse::status(&outcome.stdout);
-    let mut changes: Vec<Value> = status.changes.iter().filter(|change| git.shows(change)).map(Change::shown).collect();
+    let mut changes: Vec<Value> = status.changes.iter().filter(|change| git.shows(change)).map(GitChange::shown).collect();
     let truncated = outcome.truncated || changes.len() > CHANGES_MAX;
     changes.truncate(CHANGES_MAX);
     Ok(Output::good(json!({ "branch": status.branch, "head": status.head, "changes": changes, "truncated": truncated })))

@@ -1,6 +1,6 @@
 //! Budgets, leases, and what requests to models cost.
 
-use super::{Transition, Verdict, alive, ensure};
+use super::{CheckResult, Transition, alive, ensure, task_mut, unended};
 use crate::budget::Cap;
 use crate::event::{
     BudgetAsked, BudgetGranted, BudgetLeased, BudgetLost, BudgetReconciled, BudgetReturned, BudgetSet, BudgetWarned, ModelHeld,
@@ -9,12 +9,18 @@ use crate::event::{
 use crate::{CallId, CapExceeded, Held, Lease, Need, Pid, Reserved, World, limits};
 
 impl Transition for BudgetSet {
-    fn check(&self, world: &World) -> Verdict {
-        alive(world, self.pid)
+    fn check(&self, world: &World) -> CheckResult {
+        alive(world, self.pid)?;
+        if self.task.is_some() { unended(world, self.task) } else { Ok(()) }
     }
 
-    /// A new cap holds from now on, not from the end of what was set aside under the old one.
+    /// A new cap holds from now on, not from the end of what was set aside under the old one. With a task it is that task's, else its
+    /// process's.
     fn apply(&self, world: &mut World, _at_ms: i64) {
+        if let Some(task) = task_mut(world, self.task) {
+            task.budget.clone_from(&self.budget);
+            return;
+        }
         let under = |pid: &Pid| world.ancestry(*pid).any(|process| process.pid == self.pid);
         let below: Vec<Pid> = world.books.leases.keys().copied().filter(under).collect();
         below.into_iter().for_each(|pid| release(world, pid));
@@ -25,7 +31,7 @@ impl Transition for BudgetSet {
 }
 
 impl Transition for BudgetGranted {
-    fn check(&self, world: &World) -> Verdict {
+    fn check(&self, world: &World) -> CheckResult {
         let account = world.books.accounts.get(&self.pid);
         ensure(account.is_some_and(|account| account.budget.is_some()), || format!("process {} has no budget", self.pid))
     }
@@ -43,7 +49,7 @@ impl Transition for BudgetGranted {
 }
 
 impl Transition for BudgetWarned {
-    fn check(&self, world: &World) -> Verdict {
+    fn check(&self, world: &World) -> CheckResult {
         ensure(world.processes.contains_key(&self.pid), || format!("no process {}", self.pid))
     }
 
@@ -53,13 +59,13 @@ impl Transition for BudgetWarned {
 }
 
 impl Transition for BudgetAsked {
-    fn check(&self, world: &World) -> Verdict {
+    fn check(&self, world: &World) -> CheckResult {
         ensure(world.processes.contains_key(&self.of), || format!("no process {}", self.of))
     }
 }
 
 impl Transition for BudgetLeased {
-    fn check(&self, world: &World) -> Verdict {
+    fn check(&self, world: &World) -> CheckResult {
         alive(world, self.pid)?;
         let other = world.lease(self.pid, &self.tier).filter(|lease| lease.id != self.lease);
         ensure(other.is_none(), || format!("process {} has another lease", self.pid))?;
@@ -76,7 +82,7 @@ impl Transition for BudgetLeased {
 }
 
 impl Transition for BudgetReturned {
-    fn check(&self, world: &World) -> Verdict {
+    fn check(&self, world: &World) -> CheckResult {
         lease_holds(world, self.pid, self.lease, (self.tokens, self.micros))
     }
 
@@ -87,7 +93,7 @@ impl Transition for BudgetReturned {
 }
 
 impl Transition for BudgetLost {
-    fn check(&self, world: &World) -> Verdict {
+    fn check(&self, world: &World) -> CheckResult {
         lease_holds(world, self.pid, self.lease, (self.tokens, self.micros))
     }
 
@@ -98,7 +104,7 @@ impl Transition for BudgetLost {
 }
 
 impl Transition for BudgetReconciled {
-    fn check(&self, world: &World) -> Verdict {
+    fn check(&self, world: &World) -> CheckResult {
         let (guessed, held) = (world.books.guessed(self.pid), world.books.held_of(self.pid));
         let open = |tier: &String| guessed.of(tier) > 0 || held.of(tier) > 0;
         let known = self.tokens.keys().all(open) && (self.micros.is_none() || guessed.micros > 0 || held.micros > 0);
@@ -112,15 +118,17 @@ impl Transition for BudgetReconciled {
 }
 
 impl Transition for ModelReserved {
-    fn check(&self, world: &World) -> Verdict {
+    fn check(&self, world: &World) -> CheckResult {
         ensure(world.calls.contains_key(&self.call), || format!("{} is not open", self.call))?;
         ensure(!world.books.reserved.contains_key(&self.call), || format!("{} has a reservation", self.call))?;
+        let need = Need { tier: &self.tier, tokens: self.tokens, context: 0, micros: self.micros };
+        let of_task = self.task.and_then(|task| world.short_of_task(task, &need));
+        ensure(of_task.is_none(), || format!("the budget of its task does not hold {}", self.call))?;
         if let Some(id) = self.lease {
             let lease = world.lease(self.pid, &self.tier).filter(|lease| lease.id == id);
             let enough = lease.is_some_and(|lease| lease.tokens >= self.tokens && lease.micros >= self.micros);
             return ensure(enough, || format!("the lease {id} does not hold it"));
         }
-        let need = Need { tier: &self.tier, tokens: self.tokens, context: 0, micros: self.micros };
         match world.short(self.pid, &need, world.now_ms) {
             Some(CapExceeded { what, pid, .. }) if what != Cap::Rate => Err(format!("the {what} of process {pid} would be passed")),
             _ => Ok(()),
@@ -129,14 +137,15 @@ impl Transition for ModelReserved {
 
     fn apply(&self, world: &mut World, at_ms: i64) {
         let (provider, model, tier) = (self.provider.clone(), self.model.clone(), self.tier.clone());
-        let reserved = Reserved { pid: self.pid, provider, model, tier, tokens: self.tokens, micros: self.micros, lease: self.lease };
+        let (pid, task, lease) = (self.pid, self.task, self.lease);
+        let reserved = Reserved { pid, provider, model, tier, tokens: self.tokens, micros: self.micros, lease, task };
         let line = line(world, self.pid);
         world.books.reserve(&line, self.call, reserved, at_ms);
     }
 }
 
 impl Transition for ModelUsed {
-    fn check(&self, world: &World) -> Verdict {
+    fn check(&self, world: &World) -> CheckResult {
         let reserved = world.books.reserved.get(&self.call).ok_or_else(|| format!("{} has no reservation", self.call))?;
         let tokens = reserved.tokens.saturating_sub(self.charged_tokens);
         let micros = reserved.micros.saturating_sub(self.charged_micros);
@@ -151,7 +160,7 @@ impl Transition for ModelUsed {
 }
 
 impl Transition for ModelHeld {
-    fn check(&self, world: &World) -> Verdict {
+    fn check(&self, world: &World) -> CheckResult {
         let enough = match self.lease {
             None => world.books.reserved.get(&self.call).map(|reserved| (reserved.tokens, reserved.micros)),
             Some(id) if self.call >= world.next_call() => {
@@ -173,13 +182,14 @@ impl Transition for ModelHeld {
         world.last.call = world.last.call.max(self.call.0);
         let (provider, model, tier) = (self.provider.clone(), self.model.clone(), self.tier.clone());
         let (until_ms, day) = (at_ms + limits::HELD_MS, crate::budget::day(at_ms));
-        let held = Held { pid: self.pid, provider, model, tier, tokens: self.tokens, micros: self.micros, until_ms, day };
+        let (pid, task) = (self.pid, self.task);
+        let held = Held { pid, provider, model, tier, tokens: self.tokens, micros: self.micros, until_ms, day, task };
         world.books.hold_leased(&line, self.call, lease, held);
     }
 }
 
 impl Transition for ModelReleased {
-    fn check(&self, world: &World) -> Verdict {
+    fn check(&self, world: &World) -> CheckResult {
         let reserved = world.books.reserved.get(&self.call).map(|reserved| (reserved.tokens, reserved.micros));
         let held = world.books.held.get(&self.call).map(|held| (held.tokens, held.micros));
         let (tokens, micros) = reserved.or(held).ok_or_else(|| format!("nothing is held for {}", self.call))?;
@@ -216,7 +226,7 @@ fn line(world: &World, pid: Pid) -> Vec<Pid> {
 }
 
 /// The lease has exactly this left.
-fn lease_holds(world: &World, pid: Pid, id: CallId, left: (u64, u64)) -> Verdict {
+fn lease_holds(world: &World, pid: Pid, id: CallId, left: (u64, u64)) -> CheckResult {
     let known = world.leases().find(|(of, lease)| *of == pid && lease.id == id).map(|(_, lease)| (lease.tokens, lease.micros));
     ensure(known == Some(left), || format!("the lease {id} of process {pid} has {known:?} left, not {left:?}"))
 }

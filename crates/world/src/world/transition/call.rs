@@ -1,11 +1,11 @@
 //! Calls: admitted, refused, finished or lost.
 
-use super::{Transition, Verdict, alive, budget, ensure, task_mut, unended};
+use super::{CheckResult, Transition, alive, budget, ensure, task_mut, unended};
 use crate::event::{CallAdmitted, CallFinished, CallLost, CallObserved, CallRefused, CallRetried, NetClosed};
 use crate::{CallId, OpenCall, Pid, TaskId, Used, World};
 
 impl Transition for CallAdmitted {
-    fn check(&self, world: &World) -> Verdict {
+    fn check(&self, world: &World) -> CheckResult {
         alive(world, self.pid)?;
         ensure(self.call == world.next_call(), || format!("{} is not the next", self.call))?;
         if self.task.is_some() {
@@ -46,6 +46,9 @@ impl Transition for CallAdmitted {
                 Some(rooms) => task.rooms.extend(rooms.iter().cloned()),
                 None => task.in_unknown_room = true,
             }
+            if self.pid != task.pid && !self.read_only {
+                task.workers.insert(self.pid);
+            }
         }
         let mut at = Some(self.pid);
         while let Some(process) = at.and_then(|pid| world.processes.get_mut(&pid)) {
@@ -56,7 +59,7 @@ impl Transition for CallAdmitted {
 }
 
 impl Transition for CallRefused {
-    fn check(&self, world: &World) -> Verdict {
+    fn check(&self, world: &World) -> CheckResult {
         ensure(self.call == world.next_call(), || format!("{} is not the next", self.call))
     }
 
@@ -70,7 +73,7 @@ impl Transition for CallRefused {
 }
 
 impl Transition for CallFinished {
-    fn check(&self, world: &World) -> Verdict {
+    fn check(&self, world: &World) -> CheckResult {
         ensure(world.calls.contains_key(&self.call), || format!("{} is not open", self.call))
     }
 
@@ -84,7 +87,7 @@ impl Transition for CallFinished {
 }
 
 impl Transition for CallLost {
-    fn check(&self, world: &World) -> Verdict {
+    fn check(&self, world: &World) -> CheckResult {
         ensure(world.calls.contains_key(&self.call), || format!("{} is not open", self.call))
     }
 
@@ -100,7 +103,7 @@ impl Transition for CallLost {
 }
 
 impl Transition for CallRetried {
-    fn check(&self, world: &World) -> Verdict {
+    fn check(&self, world: &World) -> CheckResult {
         ensure(world.calls.contains_key(&self.call), || format!("{} is not open", self.call))
     }
 }
@@ -108,7 +111,7 @@ impl Transition for CallRetried {
 impl Transition for CallObserved {}
 
 impl Transition for NetClosed {
-    fn check(&self, world: &World) -> Verdict {
+    fn check(&self, world: &World) -> CheckResult {
         ensure(world.calls.contains_key(&self.call), || format!("{} is not open", self.call))
     }
 

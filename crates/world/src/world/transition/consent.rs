@@ -1,11 +1,11 @@
 //! What people allow and forbid: reviews, grants, bans, tokens.
 
-use super::{Transition, Verdict, ensure};
+use super::{CheckResult, Transition, ensure};
 use crate::event::{BanGiven, BanLifted, GrantGiven, GrantRevoked, ReviewAnswered, ReviewAsked, TokenIssued, TokenRevoked};
 use crate::{Ban, BootTime, Grant, Review, ReviewState, Token, World};
 
 impl Transition for ReviewAsked {
-    fn check(&self, world: &World) -> Verdict {
+    fn check(&self, world: &World) -> CheckResult {
         ensure(self.review == world.next_review(), || format!("{} is not the next", self.review))?;
         ensure(world.open_review(self.pid, &self.bind).is_none(), || "the same question is open".into())
     }
@@ -33,7 +33,7 @@ impl Transition for ReviewAsked {
 }
 
 impl Transition for ReviewAnswered {
-    fn check(&self, world: &World) -> Verdict {
+    fn check(&self, world: &World) -> CheckResult {
         let state = world.reviews.get(&self.review).map(|r| &r.state);
         ensure(state == Some(&ReviewState::Open), || format!("{} is not open", self.review))
     }
@@ -51,7 +51,7 @@ impl Transition for ReviewAnswered {
 }
 
 impl Transition for GrantGiven {
-    fn check(&self, world: &World) -> Verdict {
+    fn check(&self, world: &World) -> CheckResult {
         ensure(self.grant == world.next_grant(), || format!("{} is not the next", self.grant))
     }
 
@@ -66,7 +66,7 @@ impl Transition for GrantGiven {
 }
 
 impl Transition for GrantRevoked {
-    fn check(&self, world: &World) -> Verdict {
+    fn check(&self, world: &World) -> CheckResult {
         ensure(world.grants.contains_key(&self.grant), || format!("no {}", self.grant))
     }
 
@@ -76,19 +76,19 @@ impl Transition for GrantRevoked {
 }
 
 impl Transition for BanGiven {
-    fn check(&self, world: &World) -> Verdict {
+    fn check(&self, world: &World) -> CheckResult {
         ensure(self.ban == world.next_ban(), || format!("{} is not the next", self.ban))
     }
 
     fn apply(&self, world: &mut World, _at_ms: i64) {
         world.last.ban = world.last.ban.max(self.ban.0);
         let (scope, what, reason, alternative) = (self.scope.clone(), self.what.clone(), self.reason.clone(), self.alternative.clone());
-        world.bans.insert(self.ban, Ban { id: self.ban, pid: self.pid, scope, what, reason, alternative });
+        world.bans.insert(self.ban, Ban { id: self.ban, pid: self.pid, task: self.task, scope, what, reason, alternative });
     }
 }
 
 impl Transition for BanLifted {
-    fn check(&self, world: &World) -> Verdict {
+    fn check(&self, world: &World) -> CheckResult {
         ensure(world.bans.contains_key(&self.ban), || format!("no {}", self.ban))
     }
 
@@ -98,7 +98,7 @@ impl Transition for BanLifted {
 }
 
 impl Transition for TokenIssued {
-    fn check(&self, world: &World) -> Verdict {
+    fn check(&self, world: &World) -> CheckResult {
         ensure(self.token == world.next_token(), || format!("{} is not the next", self.token))
     }
 
@@ -112,7 +112,7 @@ impl Transition for TokenIssued {
 }
 
 impl Transition for TokenRevoked {
-    fn check(&self, world: &World) -> Verdict {
+    fn check(&self, world: &World) -> CheckResult {
         ensure(world.tokens.contains_key(&self.token), || format!("no {}", self.token))
     }
 

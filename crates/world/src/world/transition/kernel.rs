@@ -1,18 +1,36 @@
 //! The kernel itself, its journal and its blobs.
 
-use super::{Transition, Verdict, call, ensure, task_mut};
-use crate::World;
-use crate::event::{BlobForgotten, JournalAcknowledged, JournalDoubted, JournalResealed, KernelStarted, KernelStopped, RecordsDropped};
+use super::{CheckResult, Transition, call, ensure, task_mut};
+use crate::event::{
+    BlobForgotten, ConfigLoaded, ConfigRejected, JournalAcknowledged, JournalDoubted, JournalResealed, KernelStarted, KernelStopped,
+    RecordsDropped,
+};
+use crate::{Pid, Scope, World};
 
 impl Transition for KernelStarted {
     fn apply(&self, world: &mut World, _at_ms: i64) {
         world.starts += 1;
+        world.is_running = true;
+        // Time that passes without a kernel is nobody's.
+        world.tasks.values_mut().for_each(|task| task.running_since_ms = None);
+        // The operator's session is one run of the kernel.
+        let is_over = |scope: &Scope, pid: Pid| matches!(scope, Scope::Session { .. }) && pid == Pid::OPERATOR;
+        world.grants.retain(|_, grant| !is_over(&grant.scope, grant.pid));
+        world.bans.retain(|_, ban| !is_over(&ban.scope, ban.pid));
     }
 }
 
-impl Transition for KernelStopped {}
+impl Transition for KernelStopped {
+    fn apply(&self, world: &mut World, _at_ms: i64) {
+        world.is_running = false;
+    }
+}
 
 impl Transition for JournalResealed {}
+
+impl Transition for ConfigLoaded {}
+
+impl Transition for ConfigRejected {}
 
 impl Transition for JournalDoubted {
     fn apply(&self, world: &mut World, at_ms: i64) {
@@ -21,7 +39,7 @@ impl Transition for JournalDoubted {
 }
 
 impl Transition for JournalAcknowledged {
-    fn check(&self, world: &World) -> Verdict {
+    fn check(&self, world: &World) -> CheckResult {
         ensure(world.doubts.covers(self.upto), || format!("there is no doubt {}", self.upto))
     }
 
@@ -31,8 +49,17 @@ impl Transition for JournalAcknowledged {
 }
 
 impl Transition for BlobForgotten {
-    fn check(&self, _world: &World) -> Verdict {
+    fn check(&self, _world: &World) -> CheckResult {
         ensure(!self.blobs.is_empty(), || "no blob is named".into())
+    }
+
+    /// What a list of kept work named is not found without the list.
+    fn apply(&self, world: &mut World, _at_ms: i64) {
+        for task in world.tasks.values_mut() {
+            if task.kept.as_ref().is_some_and(|kept| self.blobs.contains(&kept.blob)) {
+                task.kept = None;
+            }
+        }
     }
 }
 

@@ -1,11 +1,14 @@
 //! Merges, from the proposal to the undo.
 
-use super::{Transition, Verdict, ensure, task, task_mut, unended};
-use crate::event::{MergeFinished, MergeProposed, MergeRejected, MergeResolved, MergeStarted, MergeTested, MergeUndoBegun, MergeUndone};
-use crate::{Merge, MergeId, MergeState, Used, World};
+use super::{CheckResult, Transition, ensure, task, task_mut, unended};
+use crate::event::{
+    CommitsImported, CommitsRefused, MergeCommitted, MergeCommitting, MergeFinished, MergeProposed, MergeRejected, MergeResolved,
+    MergeStarted, MergeTested, MergeUncommitted, MergeUndoBegun, MergeUndone,
+};
+use crate::{Merge, MergeId, MergeState, PreparedCommit, Used, World};
 
 impl Transition for MergeProposed {
-    fn check(&self, world: &World) -> Verdict {
+    fn check(&self, world: &World) -> CheckResult {
         task(world, self.task)?;
         ensure(self.merge == world.next_merge(), || format!("{} is not the next", self.merge))
     }
@@ -20,6 +23,9 @@ impl Transition for MergeProposed {
             frozen: self.frozen.clone(),
             state: MergeState::Proposed,
             sides: Default::default(),
+            only: Vec::new(),
+            commit: None,
+            prepared: None,
             snapshot: None,
         };
         world.merges.insert(self.merge, merge);
@@ -31,25 +37,67 @@ impl Transition for MergeProposed {
 }
 
 impl Transition for MergeResolved {
-    fn check(&self, world: &World) -> Verdict {
+    fn check(&self, world: &World) -> CheckResult {
         has_state(world, self.merge, MergeState::Proposed)
     }
 
     fn apply(&self, world: &mut World, _at_ms: i64) {
         if let Some(merge) = world.merges.get_mut(&self.merge) {
             merge.sides.clone_from(&self.sides);
+            merge.only.clone_from(&self.only);
+            merge.commit.clone_from(&self.commit);
+        }
+    }
+}
+
+impl Transition for MergeCommitting {
+    fn check(&self, world: &World) -> CheckResult {
+        has_state(world, self.merge, MergeState::Applying)?;
+        ensure(world.merges.get(&self.merge).is_some_and(|merge| merge.commit.is_some()), || format!("{} wants no commit", self.merge))
+    }
+
+    fn apply(&self, world: &mut World, _at_ms: i64) {
+        if let Some(merge) = world.merges.get_mut(&self.merge) {
+            let (commit, parent, reference) = (self.commit.clone(), self.parent.clone(), self.reference.clone());
+            merge.prepared = Some(PreparedCommit { commit, parent, reference, is_made: false });
+        }
+    }
+}
+
+impl Transition for MergeCommitted {
+    fn check(&self, world: &World) -> CheckResult {
+        has_state(world, self.merge, MergeState::Applying)?;
+        let prepared = world.merges.get(&self.merge).and_then(|merge| merge.prepared.as_ref());
+        ensure(prepared.is_some_and(|prepared| prepared.commit == self.commit), || format!("{} prepared no such commit", self.merge))
+    }
+
+    fn apply(&self, world: &mut World, _at_ms: i64) {
+        if let Some(prepared) = world.merges.get_mut(&self.merge).and_then(|merge| merge.prepared.as_mut()) {
+            prepared.is_made = true;
+        }
+    }
+}
+
+impl Transition for MergeUncommitted {
+    fn check(&self, world: &World) -> CheckResult {
+        has_state(world, self.merge, MergeState::Applying)
+    }
+
+    fn apply(&self, world: &mut World, _at_ms: i64) {
+        if let Some(merge) = world.merges.get_mut(&self.merge) {
+            merge.prepared = None;
         }
     }
 }
 
 impl Transition for MergeTested {
-    fn check(&self, world: &World) -> Verdict {
+    fn check(&self, world: &World) -> CheckResult {
         has_state(world, self.merge, MergeState::Proposed)
     }
 }
 
 impl Transition for MergeStarted {
-    fn check(&self, world: &World) -> Verdict {
+    fn check(&self, world: &World) -> CheckResult {
         unended(world, self.task)?;
         has_state(world, self.merge, MergeState::Proposed)?;
         for id in &self.grants {
@@ -74,7 +122,7 @@ impl Transition for MergeStarted {
 }
 
 impl Transition for MergeFinished {
-    fn check(&self, world: &World) -> Verdict {
+    fn check(&self, world: &World) -> CheckResult {
         has_state(world, self.merge, MergeState::Applying)
     }
 
@@ -84,7 +132,7 @@ impl Transition for MergeFinished {
 }
 
 impl Transition for MergeRejected {
-    fn check(&self, world: &World) -> Verdict {
+    fn check(&self, world: &World) -> CheckResult {
         has_state(world, self.merge, MergeState::Proposed)
     }
 
@@ -94,7 +142,7 @@ impl Transition for MergeRejected {
 }
 
 impl Transition for MergeUndoBegun {
-    fn check(&self, world: &World) -> Verdict {
+    fn check(&self, world: &World) -> CheckResult {
         has_state(world, self.merge, MergeState::Applied)
     }
 
@@ -104,7 +152,7 @@ impl Transition for MergeUndoBegun {
 }
 
 impl Transition for MergeUndone {
-    fn check(&self, world: &World) -> Verdict {
+    fn check(&self, world: &World) -> CheckResult {
         has_state(world, self.merge, MergeState::Undoing)
     }
 
@@ -119,6 +167,22 @@ fn set(world: &mut World, id: MergeId, state: MergeState) {
     }
 }
 
-fn has_state(world: &World, id: MergeId, wanted: MergeState) -> Verdict {
+fn has_state(world: &World, id: MergeId, wanted: MergeState) -> CheckResult {
     ensure(world.merges.get(&id).is_some_and(|m| m.state == wanted), || format!("{id} is not {wanted:?}"))
+}
+
+impl Transition for CommitsImported {
+    fn check(&self, world: &World) -> CheckResult {
+        task(world, self.task).map(drop)
+    }
+
+    fn apply(&self, _world: &mut World, _at_ms: i64) {}
+}
+
+impl Transition for CommitsRefused {
+    fn check(&self, world: &World) -> CheckResult {
+        task(world, self.task).map(drop)
+    }
+
+    fn apply(&self, _world: &mut World, _at_ms: i64) {}
 }

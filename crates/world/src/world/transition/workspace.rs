@@ -1,11 +1,11 @@
 //! A task's workspace.
 
-use super::{Transition, Verdict, ensure, task, task_mut};
+use super::{CheckResult, Transition, ensure, task, task_mut};
 use crate::event::{WorkspaceBased, WorkspaceClosed, WorkspaceOpened, WorkspacePaused, WorkspaceResumed};
 use crate::{Base, TaskId, TaskWorkspace, World};
 
 impl Transition for WorkspaceOpened {
-    fn check(&self, world: &World) -> Verdict {
+    fn check(&self, world: &World) -> CheckResult {
         let task = task(world, self.task)?;
         ensure(task.workspace.is_none(), || format!("{} has a workspace", task.id))
     }
@@ -18,7 +18,7 @@ impl Transition for WorkspaceOpened {
 }
 
 impl Transition for WorkspaceBased {
-    fn check(&self, world: &World) -> Verdict {
+    fn check(&self, world: &World) -> CheckResult {
         let task = task(world, self.task)?;
         let unbased = task.workspace.as_ref().is_some_and(|workspace| workspace.base.is_none());
         ensure(unbased, || format!("{} has no workspace without a base", task.id))
@@ -32,7 +32,7 @@ impl Transition for WorkspaceBased {
 }
 
 impl Transition for WorkspaceClosed {
-    fn check(&self, world: &World) -> Verdict {
+    fn check(&self, world: &World) -> CheckResult {
         let task = task(world, self.task)?;
         ensure(task.workspace.is_some(), || format!("{} has no workspace", task.id))
     }
@@ -45,7 +45,7 @@ impl Transition for WorkspaceClosed {
 }
 
 impl Transition for WorkspacePaused {
-    fn check(&self, world: &World) -> Verdict {
+    fn check(&self, world: &World) -> CheckResult {
         pausable(world, self.task, false)
     }
 
@@ -55,7 +55,7 @@ impl Transition for WorkspacePaused {
 }
 
 impl Transition for WorkspaceResumed {
-    fn check(&self, world: &World) -> Verdict {
+    fn check(&self, world: &World) -> CheckResult {
         pausable(world, self.task, true)
     }
 
@@ -71,7 +71,7 @@ fn set_paused(world: &mut World, id: Option<TaskId>, paused: bool) {
 }
 
 /// A workspace that is, or is not, paused.
-fn pausable(world: &World, id: Option<TaskId>, paused: bool) -> Verdict {
+fn pausable(world: &World, id: Option<TaskId>, paused: bool) -> CheckResult {
     let task = task(world, id)?;
     let fits = task.workspace.as_ref().is_some_and(|workspace| workspace.paused == paused);
     ensure(fits, || format!("the workspace of {} cannot change so", task.id))

@@ -17,6 +17,7 @@ pub enum FormKind {
     Deny,
     Ban,
     Instead,
+    Changes,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +64,7 @@ impl Form {
     pub fn new(kind: FormKind) -> Form {
         let field = |label, hint, wants| FormField { label, hint, text: String::new(), wants };
         let reason = field("reason", "the brain is told; may stay empty", Wants::Text);
-        let whom = field("for", "once, process, session, zone, user or all; empty is once", Wants::Whom);
+        let whom = field("for", "once, task, repository, process, user or all; empty is once", Wants::Whom);
         let fields = match kind {
             FormKind::Constrained => vec![
                 field("writable", "globs it may write to, such as out/**; empty is all", Wants::Globs),
@@ -74,7 +75,10 @@ impl Form {
             ],
             FormKind::Observed => vec![field("observe", "basic or detailed; empty is basic", Wants::Level), whom],
             FormKind::Deny => vec![reason],
-            FormKind::Ban => vec![reason, field("for", "process, session, zone, user or all; empty is zone", Wants::Ban)],
+            FormKind::Ban => {
+                vec![reason, field("for", "task, repository, process, user or all; empty is repository", Wants::Ban)]
+            }
+            FormKind::Changes => vec![field("reason", "what should be different; the brain is told", Wants::Text)],
             FormKind::Instead => vec![field("instead", "a tool and its input, such as fs.write path=out/a", Wants::Call), reason],
         };
         Form { kind, fields, at: 0, wrong: None }
@@ -87,6 +91,7 @@ impl Form {
             FormKind::Deny => "deny",
             FormKind::Ban => "deny for good",
             FormKind::Instead => "deny and name something better",
+            FormKind::Changes => "send it back with a comment",
         }
     }
 
@@ -100,7 +105,7 @@ impl Form {
             KeyPress::Clear => field.text.clear(),
             KeyPress::Up => self.at = self.at.saturating_sub(1),
             KeyPress::Enter | KeyPress::Down => return self.enter(review),
-            KeyPress::Left | KeyPress::Right | KeyPress::PageUp | KeyPress::PageDown => return FormStep::Stay,
+            KeyPress::Tab | KeyPress::Left | KeyPress::Right | KeyPress::PageUp | KeyPress::PageDown => return FormStep::Stay,
         }
         self.wrong = None;
         FormStep::Stay
@@ -150,6 +155,8 @@ impl Form {
             }
             FormKind::Observed => allow(AnswerTerms { observe: Some(level(self.text("observe"))?.into()), ..AnswerTerms::default() }),
             FormKind::Deny => Ok(deny),
+            FormKind::Changes if deny.reason.is_none() => Err("say what should be different".into()),
+            FormKind::Changes => Ok(ReviewAnswerParams { answer: Answer::Changes, ..deny }),
             FormKind::Ban => Ok(ReviewAnswerParams { reach: Some(lasting(self.text("for"))?), ..deny }),
             FormKind::Instead => Ok(ReviewAnswerParams { alternative: Some(call(self.text("instead"))?), ..deny }),
         }
@@ -185,7 +192,7 @@ fn whom(text: &str) -> Result<Option<AnswerReach>, String> {
     }
 }
 
-const WHOM: &str = "write process, session, zone, user or all";
+const WHOM: &str = "write task, repository, process, user or all";
 
 fn lasting(text: &str) -> Result<AnswerReach, String> {
     match text {

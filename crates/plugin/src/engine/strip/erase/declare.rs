@@ -3,7 +3,7 @@
 use oxc_ast::ast::*;
 
 /// What becomes of a statement.
-pub(super) enum Kind {
+pub(super) enum StatementKind {
     /// Nothing is left of it.
     Types,
     /// It is code; types may stand in it.
@@ -17,8 +17,8 @@ const NAMESPACE: &str = "a namespace with values needs more than removing types,
 const IMPORT_EQUALS: &str = "`import … =` needs more than removing types, and is not supported; use `import … from`";
 const EXPORT_EQUALS: &str = "`export =` needs more than removing types, and is not supported; use `export default`";
 
-pub(super) fn of(statement: &Statement<'_>) -> Kind {
-    let types = |only: bool| if only { Kind::Types } else { Kind::Code };
+pub(super) fn of(statement: &Statement<'_>) -> StatementKind {
+    let types = |only: bool| if only { StatementKind::Types } else { StatementKind::Code };
     if let Some(declaration) = statement.as_declaration() {
         return declared(declaration);
     }
@@ -26,32 +26,34 @@ pub(super) fn of(statement: &Statement<'_>) -> Kind {
         Statement::ExportDeclaration(export) => declared(&export.declaration),
         Statement::ExportDefaultDeclaration(export) => match &export.declaration {
             ExportDefaultDeclarationKind::FunctionDeclaration(function) => types(function.body.is_none()),
-            ExportDefaultDeclarationKind::TSInterfaceDeclaration(_) => Kind::Types,
-            _ => Kind::Code,
+            ExportDefaultDeclarationKind::TSInterfaceDeclaration(_) => StatementKind::Types,
+            _ => StatementKind::Code,
         },
         Statement::ImportDeclaration(import) => types(import.import_kind.is_type()),
         Statement::ExportNamedDeclaration(export) => types(export.export_kind.is_type()),
         Statement::ExportFromDeclaration(export) => types(export.export_kind.is_type()),
         Statement::ExportAllDeclaration(export) => types(export.export_kind.is_type()),
-        Statement::TSNamespaceExportDeclaration(_) => Kind::Types,
-        Statement::TSExportAssignment(_) => Kind::Unsupported(EXPORT_EQUALS),
-        _ => Kind::Code,
+        Statement::TSNamespaceExportDeclaration(_) => StatementKind::Types,
+        Statement::TSExportAssignment(_) => StatementKind::Unsupported(EXPORT_EQUALS),
+        _ => StatementKind::Code,
     }
 }
 
-fn declared(declaration: &Declaration<'_>) -> Kind {
-    let types = |only: bool, otherwise: Kind| if only { Kind::Types } else { otherwise };
+fn declared(declaration: &Declaration<'_>) -> StatementKind {
+    let types = |only: bool, otherwise: StatementKind| if only { StatementKind::Types } else { otherwise };
     match declaration {
         Declaration::TSTypeAliasDeclaration(_)
         | Declaration::TSInterfaceDeclaration(_)
         | Declaration::TSExternalModuleDeclaration(_)
-        | Declaration::TSGlobalDeclaration(_) => Kind::Types,
-        Declaration::VariableDeclaration(variables) => types(variables.declare, Kind::Code),
-        Declaration::FunctionDeclaration(function) => types(function.declare || function.body.is_none(), Kind::Code),
-        Declaration::ClassDeclaration(class) => types(class.declare, Kind::Code),
-        Declaration::TSEnumDeclaration(values) => types(values.declare, Kind::Unsupported(ENUM)),
-        Declaration::TSNamespaceDeclaration(space) => types(space.declare || has_only_types(&space.body), Kind::Unsupported(NAMESPACE)),
-        Declaration::TSImportEqualsDeclaration(import) => types(import.import_kind.is_type(), Kind::Unsupported(IMPORT_EQUALS)),
+        | Declaration::TSGlobalDeclaration(_) => StatementKind::Types,
+        Declaration::VariableDeclaration(variables) => types(variables.declare, StatementKind::Code),
+        Declaration::FunctionDeclaration(function) => types(function.declare || function.body.is_none(), StatementKind::Code),
+        Declaration::ClassDeclaration(class) => types(class.declare, StatementKind::Code),
+        Declaration::TSEnumDeclaration(values) => types(values.declare, StatementKind::Unsupported(ENUM)),
+        Declaration::TSNamespaceDeclaration(space) => {
+            types(space.declare || has_only_types(&space.body), StatementKind::Unsupported(NAMESPACE))
+        }
+        Declaration::TSImportEqualsDeclaration(import) => types(import.import_kind.is_type(), StatementKind::Unsupported(IMPORT_EQUALS)),
     }
 }
 
@@ -59,7 +61,7 @@ fn has_only_types(body: &TSNamespaceDeclarationBody<'_>) -> bool {
     match body {
         TSNamespaceDeclarationBody::TSNamespaceDeclaration(inner) => has_only_types(&inner.body),
         TSNamespaceDeclarationBody::TSModuleBlock(block) => {
-            block.directives.is_empty() && block.body.iter().all(|statement| matches!(of(statement), Kind::Types))
+            block.directives.is_empty() && block.body.iter().all(|statement| matches!(of(statement), StatementKind::Types))
         }
     }
 }

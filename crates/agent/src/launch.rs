@@ -1,0 +1,96 @@
+//! A vendor's client at work: the call that runs it, and what it is started for.
+//!
+//! The program runs as one call, `brain.run`, through the same door as everything else: in a room of the template `brain`, over the task's
+//! overlay, with the gateway as its way to models. Its own calls come back as moves of the brain. **Invariant.** The program does not
+//! outlive the brain that stands for it, and nothing of it is left when that brain is closed.
+
+use crate::Brains;
+use crate::program::AgentProgram;
+use brain::BrainSpec;
+use brain::agent::{ASK, AgentBoot, AgentExit, LaunchPlan, series_in};
+use gate::{CallEnd, Request};
+use sandbox::TOOLS_PORT;
+use serde_json::{Value, json};
+use std::path::Path;
+use world::{Mode, Refusal, Stop, Task};
+
+/// The call that runs a vendor's client.
+pub const BRAIN_RUN: &str = "brain.run";
+
+impl Brains {
+    /// What the client of a task is started for.
+    pub fn boot_of(&self, task: &Task, spec: &BrainSpec, project: &Path) -> Result<AgentBoot, Stop> {
+        let model = match spec {
+            BrainSpec::Vendor { model, .. } => model.clone(),
+            _ => None,
+        };
+        Ok(AgentBoot {
+            series: self.last_series(task)?,
+            model,
+            project: project.to_string_lossy().into_owned(),
+            brief: brief(),
+            role: self.gate.role_text(task)?,
+            may_change: task.present_mode() != Mode::Ask,
+            tools_url: Some(format!("http://127.0.0.1:{TOOLS_PORT}/mcp")),
+            hook: None,
+        })
+    }
+
+    /// The conversation that the worker had last with this brain.
+    fn last_series(&self, task: &Task) -> Result<Option<String>, Stop> {
+        match self.last_memory(task) {
+            Some(blob) => Ok(self.gate.ledger.blob_if_kept(&blob)?.and_then(|bytes| series_in(&bytes))),
+            None => Ok(None),
+        }
+    }
+
+    /// The last checkpoint of the worker's task before this one with this brain.
+    pub fn last_memory(&self, task: &Task) -> Option<String> {
+        self.gate.ledger.look(|world| {
+            let same = world.tasks.values().filter(|other| other.pid == task.pid && other.brain == task.brain && other.id < task.id);
+            same.filter_map(|other| Some((other.id, other.memory.last()?.clone()))).max().map(|(_, blob)| blob)
+        })
+    }
+}
+
+/// What every client is told of its place. The same for each of its tasks: a client that stays has heard it once.
+fn brief() -> String {
+    format!(
+        "You work in a sandbox on a project. A policy decides about each of your tool calls; a refusal comes with its reason: take another way, \
+         or say what you need. What you change stays in a copy; a person looks at it before it goes into the project. Commit only if you are asked to. A turn that \
+         begins with {ASK} is to be answered only: in it you may read, and every change is refused. There is no network beyond your model unless \
+         the policy allows a host."
+    )
+}
+
+/// The call that runs a client.
+pub fn run_request(task: &Task, program: &AgentProgram, plan: &LaunchPlan) -> Request {
+    let command: Vec<&String> = plan.before.iter().chain(&program.command).chain(&plan.arguments).collect();
+    let map = |pairs: &[(String, String)]| Value::Object(pairs.iter().map(|(name, value)| (name.clone(), json!(value))).collect());
+    let mut input = json!({ "brain": task.brain, "command": command });
+    if !plan.environment.is_empty() {
+        input["environment"] = map(&plan.environment);
+    }
+    if !plan.home_files.is_empty() {
+        input["files"] = map(&plan.home_files);
+    }
+    Request::new(task.pid, Some(task.id), task.zone, BRAIN_RUN, input)
+}
+
+/// How a client ended, by the end of the call that ran it.
+pub fn exit_of(end: CallEnd) -> AgentExit {
+    match end {
+        CallEnd::Done { value, .. } => {
+            let how = match (value["exit_code"].as_i64(), value["signal"].as_i64(), value["error"].as_str()) {
+                (_, _, Some(error)) => error.to_owned(),
+                (Some(code), ..) => format!("exit code {code}"),
+                (None, Some(signal), _) => format!("signal {signal}"),
+                (None, None, None) => "no exit code".to_owned(),
+            };
+            AgentExit::Ended { how, last_words: value["stderr"].as_str().unwrap_or_default().to_owned() }
+        }
+        CallEnd::Pending(Refusal { review: Some(review), .. }) => AgentExit::Waits(review),
+        CallEnd::Refused(refusal) | CallEnd::Pending(refusal) => AgentExit::Refused { hint: refusal.advice(), reason: refusal.reason },
+        CallEnd::CallerExecutes => AgentExit::Ended { how: "it was never run".to_owned(), last_words: String::new() },
+    }
+}

@@ -1,0 +1,30 @@
+//! A vendor's client as the brain of a task: which program it is, whether it can work, how it is started, and what it finds in its room.
+//!
+//! [`Brains`] knows names, programs and who pays. [`run_request`] is the call, `brain.run`, that the kernel starts a client with in its task's room. There it
+//! finds two doors: the kernel's own tools ([`RoomTools`]), and who answers its hooks while a person talks with it ([`TalkHook`]). What is
+//! said on its terminal goes through a [`TalkSession`]. The protocols themselves are `brain::agent`.
+//!
+//! **Invariant.** Everything that a client asks for passes the kernel's door, which this crate knows as [`CallDoor`] and nothing more.
+#![forbid(unsafe_code)]
+
+mod call_door;
+#[cfg(test)]
+mod fuzzed;
+mod hook;
+mod launch;
+mod preflight;
+mod program;
+mod room_tools;
+mod session;
+mod talk;
+mod transcript;
+
+pub use call_door::{CallDoor, DoorFuture};
+pub use hook::TalkHook;
+pub use launch::{BRAIN_RUN, exit_of, run_request};
+pub use preflight::{Brains, NamedBy, needs};
+pub use program::{AgentProgram, client_of, wire_of};
+pub use room_tools::{PERSON_ASK, RoomTools};
+pub use session::{Leave, TalkArchive, TalkPosition, TalkSession};
+pub use talk::{TALK, TalkSeat, Talks, hook_command, is_talk, last_lines, newest_conversation};
+pub use transcript::ClientTranscript;

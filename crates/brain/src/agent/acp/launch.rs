@@ -1,0 +1,99 @@
+//! How each agent is started in its room: it finds its models at the gateway, asks about its tools, and calls nobody.
+
+use super::AcpAgent;
+use crate::agent::{AgentBoot, LaunchPlan};
+use serde_json::json;
+
+/// The model that the gateway is asked for where the operator names none.
+const MODEL: &str = "tactical";
+
+/// Gemini asks about everything, reading too. A rule about a command's words keeps it from taking commands such as `cat` for harmless.
+const GEMINI_POLICY: &str = "[[rule]]\ntoolName = \"*\"\ndecision = \"ask_user\"\npriority = 900\n\n\
+    [[rule]]\ntoolName = \"run_shell_command\"\nargsPattern = \".*\"\ndecision = \"ask_user\"\npriority = 950\n";
+
+/// Gives the files of its conversations names of their own. Gemini begins a file when it takes up a conversation, named by the minute and
+/// the conversation: within the minute that the conversation began in, that is the conversation's own file, and its content is lost.
+const GEMINI_KEEP: &str = r#"for file in "$HOME"/.gemini/tmp/*/chats/session-*.jsonl; do
+  case $file in
+    *-kept-*) ;;
+    *) [ -f "$file" ] && mv "$file" "${file%.jsonl}-kept-$(date +%s%N).jsonl" ;;
+  esac
+done
+exec "$@""#;
+
+pub(super) fn plan(agent: AcpAgent, boot: &AgentBoot) -> LaunchPlan {
+    match agent {
+        AcpAgent::OpenCode => opencode(boot),
+        AcpAgent::Gemini => gemini(boot),
+        AcpAgent::Other => LaunchPlan::default(),
+    }
+}
+
+fn opencode(boot: &AgentBoot) -> LaunchPlan {
+    let model = boot.model.as_deref().unwrap_or(MODEL);
+    let mut models = serde_json::Map::new();
+    models.insert(model.to_owned(), json!({ "name": model }));
+    let options = json!({ "baseURL": "{env:OPENAI_BASE_URL}", "apiKey": "{env:OPENAI_API_KEY}" });
+    let provider = json!({ "npm": "@ai-sdk/openai-compatible", "name": "skep", "options": options, "models": models });
+    let config = json!({
+        "model": format!("skep/{model}"),
+        "small_model": format!("skep/{model}"),
+        "autoupdate": false,
+        "share": "disabled",
+        // Its own copies of the project's states: the task has its overlay.
+        "snapshot": false,
+        "enabled_providers": ["skep"],
+        // Everything is asked about, reading too.
+        "permission": { "*": "ask" },
+        "provider": { "skep": provider },
+    });
+    let on = [
+        // A repository's own settings could give leave, and name programs.
+        "OPENCODE_DISABLE_PROJECT_CONFIG",
+        "OPENCODE_DISABLE_AUTOUPDATE",
+        "OPENCODE_DISABLE_MODELS_FETCH",
+        "OPENCODE_DISABLE_DEFAULT_PLUGINS",
+        "OPENCODE_DISABLE_LSP_DOWNLOAD",
+        "OPENCODE_DISABLE_SHARE",
+    ];
+    let environment = on.into_iter().map(|name| (name.to_owned(), "1".to_owned()));
+    let environment = environment.chain([("OPENCODE_CONFIG_CONTENT".to_owned(), config.to_string())]).collect();
+    // It would fetch a package for plugins that it does not have, and a person would be asked about the host.
+    let home_files = vec![
+        (".config/opencode/.npmrc".to_owned(), "offline=true\n".to_owned()),
+        // Written also when it is empty: the home stays from task to task.
+        (".config/opencode/AGENTS.md".to_owned(), boot.role.clone()),
+    ];
+    LaunchPlan { arguments: vec!["acp".to_owned()], environment, home_files, ..LaunchPlan::default() }
+}
+
+fn gemini(boot: &AgentBoot) -> LaunchPlan {
+    let mut arguments: Vec<String> = ["--acp", "--approval-mode", "default"].map(str::to_owned).into();
+    if let Some(model) = &boot.model {
+        arguments.extend(["--model".to_owned(), model.clone()]);
+    }
+    let settings = json!({
+        "security": { "auth": { "selectedType": "gemini-api-key" }, "folderTrust": { "enabled": true } },
+        "privacy": { "usageStatisticsEnabled": false },
+        "telemetry": { "enabled": false },
+        "general": { "enableAutoUpdate": false, "enableAutoUpdateNotification": false },
+    });
+    // A repository's own settings could give leave, and name programs.
+    let trust = json!({ boot.project.as_str(): "DO_NOT_TRUST" });
+    LaunchPlan {
+        before: ["sh", "-c", GEMINI_KEEP, "sh"].map(str::to_owned).into(),
+        arguments,
+        environment: vec![
+            // One process, so that it goes when its input ends.
+            ("GEMINI_CLI_NO_RELAUNCH".to_owned(), "true".to_owned()),
+            // Where the machine's own settings count more than these, they would trust the folder.
+            ("GEMINI_CLI_SYSTEM_SETTINGS_PATH".to_owned(), "/nonexistent/settings.json".to_owned()),
+        ],
+        home_files: vec![
+            (".gemini/settings.json".to_owned(), settings.to_string()),
+            (".gemini/trustedFolders.json".to_owned(), trust.to_string()),
+            (".gemini/policies/skep.toml".to_owned(), GEMINI_POLICY.to_owned()),
+            (".gemini/GEMINI.md".to_owned(), boot.role.clone()),
+        ],
+    }
+}

@@ -1,0 +1,96 @@
+//! What a commit of a merge needs to know of the person: who they are to git, and whether their commits are signed.
+//!
+//! Both are asked of the person's own git, as in any shell of theirs: the kernel reads no configuration of theirs.
+
+use crate::command_error::CommandError;
+use std::process::{Command, Stdio};
+use wire::method::task::{TaskDiffResult, TaskIdParams};
+use wire::method::zone::ZoneStatusParams;
+use wire::table::{TaskShow, ZoneStatus};
+use wire::{CommitWish, ErrorCode, KernelClient};
+
+/// Columns of a commit's first line.
+const TITLE_COLUMNS: usize = 72;
+
+/// The commit that is to be made of what was shown.
+pub async fn wish(
+    kernel: &mut KernelClient,
+    shown: &TaskDiffResult,
+    branch: Option<String>,
+    message: Option<String>,
+) -> Result<CommitWish, CommandError> {
+    let task = kernel.call::<TaskShow>(&TaskIdParams { task: shown.task }).await?;
+    let zones = kernel.call::<ZoneStatus>(&ZoneStatusParams::default()).await?.zones;
+    let project = zones.into_iter().find(|zone| zone.zone == task.zone).map(|zone| zone.path).unwrap_or_else(|| ".".into());
+    if git(&project, &["config", "--type=bool", "--get", "commit.gpgsign"]).is_ok_and(|told| told == "true") {
+        let paths: Vec<String> = shown.files.iter().filter(|file| file.refused.is_none()).map(|file| quoted(&file.path)).collect();
+        let paths = paths.join(" ");
+        return Err(CommandError::new(ErrorCode::Unsupported, "commits are signed here (commit.gpgsign), and the kernel has no key")
+            .why("nothing was merged")
+            .fix(format!("run `skep merge {0}`, then `git add -A -- {paths} && git commit -- {paths}`", shown.task)));
+    }
+    let ident = git(&project, &["var", "GIT_AUTHOR_IDENT"]).map_err(|why| {
+        CommandError::new(ErrorCode::BadInput, "git does not know who you are")
+            .why(why)
+            .fix("run `git config --global user.name \"…\"` and `git config --global user.email …`")
+    })?;
+    let (name, email, zone) = parts(&ident).ok_or_else(|| {
+        CommandError::new(ErrorCode::BadInput, format!("`git var GIT_AUTHOR_IDENT` says `{ident}`")).fix("set user.name and user.email")
+    })?;
+    let message = match message {
+        Some(message) if message.trim().is_empty() => return Err(CommandError::new(ErrorCode::BadInput, "the message is empty")),
+        Some(message) => message,
+        None => default_message(&task.prompt, task.summary.as_deref().unwrap_or_default(), &task.task.to_string()),
+    };
+    Ok(CommitWish { branch, message, name, email, zone })
+}
+
+/// One line of the person's own git.
+fn git(project: &str, arguments: &[&str]) -> Result<String, String> {
+    let output = Command::new("git").arg("-C").arg(project).args(arguments).stdin(Stdio::null()).output();
+    let output = output.map_err(|error| format!("git does not run: {error}"))?;
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned()),
+        false => Err(String::from_utf8_lossy(&output.stderr).lines().next().unwrap_or_default().to_owned()),
+    }
+}
+
+/// `NAME <EMAIL> SECONDS ZONE`.
+fn parts(ident: &str) -> Option<(String, String, String)> {
+    let (name, rest) = ident.split_once(" <")?;
+    let (email, rest) = rest.split_once("> ")?;
+    let (_, zone) = rest.split_once(' ')?;
+    Some((name.to_owned(), email.to_owned(), zone.to_owned()))
+}
+
+/// The prompt as a title, what the brain said below it, and where to look it up.
+fn default_message(prompt: &str, summary: &str, task: &str) -> String {
+    let first = prompt.lines().find(|line| !line.trim().is_empty()).unwrap_or("changes of a task").trim();
+    let title: String = match first.chars().count() > TITLE_COLUMNS {
+        true => first.chars().take(TITLE_COLUMNS - 1).chain(['…']).collect(),
+        false => first.to_owned(),
+    };
+    let body = if summary.trim().is_empty() { String::new() } else { format!("{}\n\n", summary.trim()) };
+    format!("{title}\n\n{body}Skep-Task: {task}")
+}
+
+fn quoted(path: &str) -> String {
+    let is_plain = path.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/._-+,".contains(&byte)) && !path.starts_with('-');
+    if is_plain { path.to_owned() } else { format!("'{}'", path.replace('\'', "'\\''")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_somebody_is_and_what_a_commit_says() {
+        let told = parts("Ann Lee <ann@x.y> 1763370000 +0200").unwrap();
+        assert_eq!(told, ("Ann Lee".to_owned(), "ann@x.y".to_owned(), "+0200".to_owned()));
+        assert_eq!(parts("nobody"), None);
+        assert_eq!(default_message("fix it\nmore", "did it", "task-3"), "fix it\n\ndid it\n\nSkep-Task: task-3");
+        let long = default_message(&"x".repeat(100), "", "task-3");
+        assert_eq!(long.lines().next().unwrap().chars().count(), TITLE_COLUMNS);
+        assert_eq!((quoted("a/b.rs"), quoted("a b"), quoted("it's")), ("a/b.rs".into(), "'a b'".into(), "'it'\\''s'".into()));
+    }
+}

@@ -1,0 +1,100 @@
+//! Files that a client wrote without asking: what its layer holds, against what was admitted.
+//!
+//! A call that writes a file names it; a command may write anything. So as long as only the former were admitted, every path in the layer
+//! must be one that was named. **Invariant.** Nothing is told of a path that an admitted call of the task names, nor after any admitted call
+//! that could have written more than it names.
+
+use crate::Kernel;
+use crate::open_workspace::OpenWorkspace;
+use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use workspace::{aside, room_fault};
+use world::event::CallAdmitted;
+use world::{Event, Stop, Task};
+
+/// Calls that change exactly the paths they name.
+const NAMED_ONLY: [&str; 5] = ["fs.write", "fs.edit", "fs.delete", "fs.move", "fs.patch"];
+/// What real clients write at their start without a tool: OpenCode completes its own settings, where it reads those of a project. A person
+/// sees it in the merge like every change.
+const OWN_SETTINGS: [&str; 1] = ["opencode.json"];
+/// Not a change of files at all, or one that has its own calls.
+const NO_FILES: [&str; 5] = ["brain.run", "model.request", "net.connect", "person.ask", "merge.apply"];
+
+/// What the admitted calls of a task may have written.
+#[derive(Default)]
+pub(super) struct Announced {
+    paths: BTreeSet<String>,
+    /// A command or the like was admitted.
+    anything: bool,
+    is_read: bool,
+}
+
+/// Paths in the layer of a task whose brain has hands of its own, if nothing admitted accounts for them.
+pub(super) async fn found(announced: Option<&mut Announced>, kernel: &Kernel, task: &Task) -> Result<Option<Vec<String>>, Stop> {
+    match announced {
+        Some(announced) => Ok(Some(announced.missing(kernel, task).await?).filter(|written| !written.is_empty())),
+        None => Ok(None),
+    }
+}
+
+impl Announced {
+    /// Paths in the task's layer that nothing admitted accounts for.
+    async fn missing(&mut self, kernel: &Kernel, task: &Task) -> Result<Vec<String>, Stop> {
+        if self.anything {
+            return Ok(Vec::new());
+        }
+        let Some(opened) = kernel.workspaces.find(task.id) else { return Ok(Vec::new()) };
+        let since_us = kernel.ledger.task(task.id)?.workspace.map_or(i64::MAX, |workspace| workspace.since_us);
+        let written = written(&opened, since_us).await?;
+        let mut missing = self.unaccounted(&written);
+        if !missing.is_empty() || !self.is_read {
+            self.read(kernel, task)?;
+            missing = self.unaccounted(&written);
+        }
+        Ok(missing)
+    }
+
+    fn unaccounted(&self, written: &[String]) -> Vec<String> {
+        if self.anything {
+            return Vec::new();
+        }
+        let is_named = |path: &String| {
+            let within = format!("{path}/");
+            self.paths.contains(path) || self.paths.iter().any(|named| named.starts_with(&within) || path.starts_with(&format!("{named}/")))
+        };
+        written.iter().filter(|path| !is_named(path)).cloned().collect()
+    }
+
+    /// Reads what was admitted so far.
+    fn read(&mut self, kernel: &Kernel, task: &Task) -> Result<(), Stop> {
+        self.is_read = true;
+        for event in kernel.ledger.events(task.id, &["call.admitted"])? {
+            let Event::CallAdmitted(CallAdmitted { tool, read_only, paths, run_mode: None, .. }) = event else { continue };
+            match tool.as_str() {
+                _ if read_only => {}
+                tool if NAMED_ONLY.contains(&tool) => self.paths.extend(paths),
+                tool if NO_FILES.contains(&tool) => {}
+                _ => self.anything = true,
+            }
+        }
+        // Its earlier work was laid out by the kernel.
+        self.anything |= kernel.ledger.task(task.id)?.kept.is_some();
+        Ok(())
+    }
+}
+
+/// What differs from the project and was written since the task began.
+async fn written(opened: &OpenWorkspace, since_us: i64) -> Result<Vec<String>, Stop> {
+    let found = opened.room.changes().await.map_err(room_fault)?;
+    let upper = opened.work.join("upper");
+    let is_new = |path: &Path| {
+        let metadata = upper.join(path).symlink_metadata();
+        // What an opaque folder hides has no entry of its own.
+        metadata
+            .map_or(true, |metadata| metadata.ctime().saturating_mul(1_000_000).saturating_add(metadata.ctime_nsec() / 1_000) >= since_us)
+    };
+    let is_own = |path: &Path| OWN_SETTINGS.iter().any(|own| path == Path::new(own));
+    let paths = found.changes.iter().map(|change| &*change.path).filter(|path| is_new(path) && !is_own(path));
+    Ok(aside(|| paths.map(|path| path.to_string_lossy().into_owned()).collect()))
+}

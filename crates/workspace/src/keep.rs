@@ -1,0 +1,334 @@
+//! A task's changes, kept as blobs after its workspace is gone, and laid out again when somebody goes on with them.
+//!
+//! Every path is kept with what it held in the project when the task began. On reopening, kept paths are measured against that and all
+//! others against the project as it is then. **Invariant.** Nothing of the person's is taken for the task's: where kept work and the
+//! project stand in each other's way, the base is not known and a person decides. Ignored, masked and special files are never kept.
+//! *Does not know* tasks or the journal.
+
+use crate::aside;
+use crate::freeze::ignored;
+use crate::frozen::Frozen;
+use crate::replay::{give, whiteout};
+use crate::room_fault;
+use crate::shape::ReadBlob;
+use crate::tree::{FileState, State, Tree};
+use crate::was::{BaseState, Bases};
+use sandbox::{Change, ChangeKind, FileKind, Workspace};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use world::{Fault, FaultKind, MergePath, PathChange, Stop, limits};
+
+/// All that is kept of one task.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptChanges {
+    /// HEAD when the task first began.
+    pub began: Option<String>,
+    pub paths: BTreeMap<String, KeptPath>,
+    /// What was not kept, and why: refused, as no merge would take it; or as work that was too much.
+    #[serde(default)]
+    pub left: Vec<MergePath>,
+}
+
+/// One changed path.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptPath {
+    /// What the task made of it; a folder that is gone is not listed, only what was in it.
+    pub state: State,
+    /// What it is measured against.
+    pub base: BaseState,
+    /// The commit that the base is from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head: Option<String>,
+    #[serde(default)]
+    pub size: u64,
+}
+
+impl KeptChanges {
+    pub fn parse(bytes: &[u8]) -> Result<KeptChanges, Fault> {
+        serde_json::from_slice(bytes).map_err(|error| Fault::new(FaultKind::Bug, "kept work cannot be read", error))
+    }
+
+    pub fn to_bytes(&self) -> Result<Vec<u8>, Fault> {
+        serde_json::to_vec(self).map_err(|error| Fault::new(FaultKind::Bug, "kept work cannot be written", error))
+    }
+
+    /// Files and links that differ; folders come and go with them.
+    pub fn files(&self) -> u64 {
+        self.paths.values().filter(|path| path.state != State::Folder).count() as u64
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.paths.values().map(|path| path.size).sum()
+    }
+
+    /// Work that was too much to be kept.
+    pub fn lost(&self) -> impl Iterator<Item = &MergePath> {
+        self.left.iter().filter(|path| path.kind != PathChange::Refused)
+    }
+
+    /// The base of a path as it was kept. `Unproven` for one that stands in the way of a kept path or behind it: the task never saw it.
+    pub fn base_of(&self, path: &str) -> Option<BaseState> {
+        if let Some(kept) = self.paths.get(path) {
+            return Some(kept.base.clone());
+        }
+        let above = Path::new(path).ancestors().skip(1).filter_map(Path::to_str);
+        let mut above = above.filter_map(|above| self.paths.get(above));
+        if above.any(|kept| kept.state != State::Folder) {
+            return Some(BaseState::Unproven);
+        }
+        let beneath = format!("{path}/");
+        let mut inside = self.paths.range(beneath.clone()..).take_while(|(kept, _)| kept.starts_with(&beneath));
+        inside.any(|(_, kept)| kept.state != State::Absent).then_some(BaseState::Unproven)
+    }
+
+    /// Keeps a path measured against what the project holds there now, in place of what was kept of it before.
+    pub fn rebase(
+        &mut self,
+        path: &str,
+        state: &State,
+        over: &State,
+        size: u64,
+        keep: &dyn Fn(&[u8]) -> Result<String, Fault>,
+    ) -> Result<(), Fault> {
+        let kept = KeptPath { state: without_owner(state.clone()), base: BaseState::given(over, keep)?, head: None, size };
+        self.paths.insert(path.to_owned(), kept);
+        Ok(())
+    }
+
+    /// Measures a path that is kept already against what the project holds there now; `false` where nothing is kept of it.
+    pub fn rebase_kept(&mut self, path: &str, over: &State, keep: &dyn Fn(&[u8]) -> Result<String, Fault>) -> Result<bool, Fault> {
+        let Some(kept) = self.paths.get_mut(path) else { return Ok(false) };
+        if kept.state == without_owner(over.clone()) {
+            self.paths.remove(path);
+        } else {
+            (kept.base, kept.head) = (BaseState::given(over, keep)?, None);
+        }
+        Ok(true)
+    }
+
+    /// Lays frozen changes over the project as it was frozen: what merged is kept merged, and what clashed with the marks of both sides in
+    /// one text, for whoever goes on to settle.
+    pub fn rebase_all(&mut self, frozen: &Frozen, keep: &dyn Fn(&[u8]) -> Result<String, Fault>) -> Result<(), Fault> {
+        for change in &frozen.changes {
+            self.rebase(&change.path, &change.new, &change.old, change.size, keep)?;
+        }
+        for conflict in &frozen.conflicts {
+            let Some(mine) = &conflict.mine else { continue };
+            let state = match (&conflict.marked, &conflict.theirs) {
+                (Some(marked), State::File { mode, .. }) => State::File { blob: marked.clone(), mode: *mode, owner: None },
+                (_, theirs) => theirs.clone(),
+            };
+            self.rebase(&conflict.path, &state, mine, conflict.size, keep)?;
+        }
+        self.began.clone_from(&frozen.head);
+        Ok(())
+    }
+
+    pub fn head_of(&self, path: &str) -> Option<&String> {
+        self.paths.get(path)?.head.as_ref()
+    }
+}
+
+/// What a room changed that may be kept.
+pub struct KeepList {
+    changes: Vec<Change>,
+    left: Vec<MergePath>,
+}
+
+impl KeepList {
+    pub async fn of(room: &Workspace) -> Result<KeepList, Stop> {
+        let found = room.changes().await.map_err(room_fault)?;
+        let mut left: Vec<MergePath> = found.refused.iter().map(|no| left_out(&no.path, no.why)).collect();
+        let (named, nameless): (Vec<_>, Vec<_>) = found.changes.into_iter().partition(|change| change.path.to_str().is_some());
+        left.extend(nameless.iter().map(|change| left_out(&change.path, "its name is not valid UTF-8")));
+        let ignored = ignored(room, &named, &found.refused).await?;
+        let changes = named.into_iter().filter(|change| !ignored.contains(&*change.path.to_string_lossy())).collect();
+        Ok(KeepList { changes, left })
+    }
+
+    /// Takes out what is in the project by a merge, and so is the task's work no more.
+    pub fn without(&mut self, merged: &BTreeSet<String>) {
+        self.changes.retain(|change| !merged.contains(&*change.path.to_string_lossy()));
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    /// The changed paths, for whoever looks for their bases.
+    pub fn paths(&self) -> Vec<&str> {
+        self.changes.iter().filter_map(|change| change.path.to_str()).collect()
+    }
+
+    /// Keeps the contents. Without `bases` no base is known, and every path is one for a person to decide.
+    pub fn keep(
+        self,
+        upper: &Tree,
+        bases: Option<&Bases<'_>>,
+        began: Option<String>,
+        masked: &dyn Fn(&str) -> Option<String>,
+        bytes_max: u64,
+        keep: &dyn Fn(&[u8]) -> Result<String, Fault>,
+    ) -> Result<KeptChanges, Stop> {
+        let mut kept = KeptChanges { began, left: self.left, ..KeptChanges::default() };
+        let mut total = 0_u64;
+        for change in &self.changes {
+            let path = change.path.to_string_lossy().into_owned();
+            if let Some(by) = masked(&path) {
+                kept.left.push(left_out(&change.path, &format!("it is masked: {by}")));
+                continue;
+            }
+            let size = if change.kind == ChangeKind::Deleted { 0 } else { change.size };
+            if size > limits::MERGE_FILE_MAX || total.saturating_add(size) > bytes_max {
+                let why = format!("it was not kept: with its {size} bytes it was more than is kept of one task");
+                kept.left.push(MergePath { kind: PathChange::Modified, ..left_out(&change.path, &why) });
+                continue;
+            }
+            let state = match (change.kind, &change.file) {
+                // It goes with its files.
+                (ChangeKind::Deleted, FileKind::Folder) => continue,
+                (ChangeKind::Deleted, _) => State::Absent,
+                (_, FileKind::Folder) => State::Folder,
+                _ => match aside(|| upper.now(&path).and_then(|now| plain(&now, keep)))? {
+                    Some(state) => state,
+                    None => {
+                        kept.left.push(left_out(&change.path, "it changed while it was read"));
+                        continue;
+                    }
+                },
+            };
+            total += size;
+            let base = bases.map_or(BaseState::Unproven, |bases| bases.of(&path));
+            let head = match &base {
+                BaseState::Committed { .. } => bases.and_then(|bases| bases.head_of(&path)),
+                _ => None,
+            };
+            // What became another kind of thing is listed as gone first, and then as what it is.
+            kept.paths.insert(path, KeptPath { state, base, head, size });
+        }
+        Ok(kept)
+    }
+}
+
+fn left_out(path: &Path, why: &str) -> MergePath {
+    MergePath { path: path.to_string_lossy().into_owned(), kind: PathChange::Refused, from: None, refused: Some(why.to_owned()) }
+}
+
+/// Keeps a file without its owner: a room's files are its jobs'.
+fn plain(now: &FileState, keep: &dyn Fn(&[u8]) -> Result<String, Fault>) -> Result<Option<State>, Fault> {
+    Ok(now.keep(keep)?.map(without_owner))
+}
+
+fn without_owner(state: State) -> State {
+    match state {
+        State::File { blob, mode, .. } => State::File { blob, mode: mode.map(|mode| mode & 0o777), owner: None },
+        other => other,
+    }
+}
+
+/// Lays kept work out in the upper layer of a workspace that is not mounted yet. Blocks.
+pub fn lay(kept: &KeptChanges, project: &Path, work: &Path, blobs: &ReadBlob<'_>) -> Result<(), Stop> {
+    let (upper, tree) = (work.join("upper"), Tree::at(project.to_owned())?);
+    std::fs::create_dir_all(&upper).map_err(|error| Fault::io("make", &upper, error))?;
+    for (path, KeptPath { state, .. }) in &kept.paths {
+        let above = Path::new(path).ancestors().skip(1).filter_map(Path::to_str);
+        let mut above = above.filter_map(|above| kept.paths.get(above));
+        // Beneath a file that took a folder's place there is nothing to hide.
+        if above.any(|above| matches!(above.state, State::File { .. } | State::Link { .. })) {
+            continue;
+        }
+        // Gone already, or a folder of the person's by now.
+        if *state == State::Absent && matches!(tree.now(path)?, FileState::Absent | FileState::Folder) {
+            continue;
+        }
+        let place = upper.join(path);
+        let fault = |what: &str, error: std::io::Error| Fault::io(what, &place, error);
+        folders(&upper, &tree, Path::new(path).parent().unwrap_or(Path::new("")))?;
+        match state {
+            State::Absent => whiteout(&place)?,
+            State::Folder => folders(&upper, &tree, Path::new(path))?,
+            State::Link { target } => std::os::unix::fs::symlink(target, &place).map_err(|error| fault("link", error))?,
+            State::File { blob, mode, .. } => {
+                std::fs::write(&place, blobs(blob)?).map_err(|error| fault("write", error))?;
+                let mode = std::fs::Permissions::from_mode(mode.unwrap_or(0o644));
+                std::fs::set_permissions(&place, mode).map_err(|error| fault("set the mode of", error))?;
+            }
+        }
+    }
+    Ok(give(&upper)?)
+}
+
+/// Makes a folder and those above it, each with the mode that the project's has.
+fn folders(upper: &Path, tree: &Tree, path: &Path) -> Result<(), Stop> {
+    let mut above: Vec<&Path> = path.ancestors().filter(|above| !above.as_os_str().is_empty()).collect();
+    above.reverse();
+    for folder in above {
+        let place = upper.join(folder);
+        match std::fs::create_dir(&place) {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => continue,
+            made => made.map_err(|error| Fault::io("make", &place, error))?,
+        }
+        let project = tree.project.join(folder);
+        let mode = project.symlink_metadata().ok().filter(std::fs::Metadata::is_dir).map_or(0o755, |found| found.permissions().mode());
+        let mode = std::fs::Permissions::from_mode(mode & 0o777);
+        std::fs::set_permissions(&place, mode).map_err(|error| Fault::io("set the mode of", &place, error))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(paths: &[(&str, State)]) -> KeptChanges {
+        let one = |(path, state): &(&str, State)| {
+            ((*path).to_owned(), KeptPath { state: state.clone(), base: BaseState::Absent, head: None, size: 1 })
+        };
+        KeptChanges { began: None, paths: paths.iter().map(one).collect(), left: Vec::new() }
+    }
+
+    fn file() -> State {
+        State::File { blob: "aa".into(), mode: Some(0o644), owner: None }
+    }
+
+    #[test]
+    fn what_stands_in_the_way_of_kept_work_has_no_base() {
+        let kept = kept(&[("a", file()), ("d", State::Folder), ("d/x", file()), ("gone/y", State::Absent)]);
+        assert_eq!(kept.base_of("a"), Some(BaseState::Absent), "its own");
+        assert_eq!(kept.base_of("a/new"), Some(BaseState::Unproven), "behind a file of the task's");
+        assert_eq!(kept.base_of("d/new"), None, "beside one");
+        assert_eq!(kept.base_of("gone"), None, "where only something went");
+        assert_eq!(kept.base_of("other"), None);
+        let deep = self::kept(&[("f/x", file())]);
+        assert_eq!(deep.base_of("f"), Some(BaseState::Unproven), "a file where the task has a folder");
+        assert_eq!((kept.files(), kept.bytes()), (3, 4));
+    }
+
+    #[test]
+    fn kept_work_is_laid_out_and_a_path_that_is_gone_already_needs_no_mark() {
+        let folder = tempfile::tempdir().unwrap();
+        let (project, work) = (folder.path().join("project"), folder.path().join("work"));
+        std::fs::create_dir_all(project.join("src")).unwrap();
+        std::fs::create_dir_all(&work).unwrap();
+        std::fs::write(project.join("src/old"), "x").unwrap();
+        let script = State::File { blob: "aa".into(), mode: Some(0o755), owner: None };
+        let link = State::Link { target: "run".into() };
+        let kept = kept(&[("src/run", script), ("src/old", State::Absent), ("src/none", State::Absent), ("l", link), ("e", State::Folder)]);
+        lay(&kept, &project, &work, &|blob| Ok(format!("blob {blob}").into_bytes())).unwrap();
+        let upper = work.join("upper");
+        assert_eq!(std::fs::read_to_string(upper.join("src/run")).unwrap(), "blob aa");
+        assert_eq!(upper.join("src/run").metadata().unwrap().permissions().mode() & 0o777, 0o755);
+        assert_eq!(std::fs::read_link(upper.join("l")).unwrap(), Path::new("run"));
+        assert!(upper.join("e").is_dir() && !upper.join("src/none").exists());
+        use std::os::unix::fs::FileTypeExt;
+        assert!(upper.join("src/old").symlink_metadata().unwrap().file_type().is_char_device(), "it is hidden");
+    }
+
+    #[test]
+    fn kept_work_reads_back() {
+        let kept = kept(&[("a", file()), ("b", State::Absent)]);
+        assert_eq!(KeptChanges::parse(&kept.to_bytes().unwrap()).unwrap(), kept);
+    }
+}

@@ -32,6 +32,8 @@ pub(crate) struct OpenWorkspace {
     /// What is masked in it.
     found: Mutex<Arc<MaskSet>>,
     pub scan: Scan,
+    /// Held by whoever pauses the room or lets it go on.
+    pub pausing: tokio::sync::Mutex<()>,
     /// What it shows of the machine beside what every room shows, and of the repository.
     pub shares: Vec<HostShare>,
     pub binds: Vec<Bind>,
@@ -176,7 +178,9 @@ impl Kernel {
     /// The room of a task; opened, or mounted again after a restart, on first use.
     pub(crate) async fn workspace_of(&self, task: TaskId) -> Result<Arc<OpenWorkspace>, Stop> {
         let cell = self.workspaces.open.lock().entry(task).or_default().clone();
-        cell.get_or_try_init(|| self.mount_workspace(task)).await.cloned()
+        let opened = cell.get_or_try_init(|| self.mount_workspace(task)).await?;
+        self.workspaces.follow_pause(task, opened).await?;
+        Ok(opened.clone())
     }
 
     /// The room of a task for a job of this process and template, masked as they may see it. It moves when another runtime than its own makes
@@ -271,11 +275,8 @@ impl Kernel {
                 (self.rooms.open_equipped(runtime, spec).await?, binds)
             }
         };
-        if recorded.as_ref().is_some_and(|workspace| workspace.paused) {
-            room.pause().await.map_err(room_fault)?;
-        }
-        let opened =
-            Arc::new(OpenWorkspace { room, runtime, sight, found: Mutex::new(found), project, work, scan: Scan::default(), shares, binds });
+        let (found, scan, pausing) = (Mutex::new(found), Scan::default(), tokio::sync::Mutex::default());
+        let opened = Arc::new(OpenWorkspace { room, runtime, sight, found, project, work, scan, pausing, shares, binds });
         if recorded.is_none() {
             let (head, base) = match then {
                 Some(then) => (then.opened, Some(then.base)),

@@ -2,12 +2,11 @@
 //!
 //! A paused room stays paused over a restart: its next job waits, and no limit of time counts.
 
-use crate::open_workspace::OpenWorkspaces;
+use crate::open_workspace::{OpenWorkspace, OpenWorkspaces};
 use sandbox::{DiskUse, JobFigures};
 use workspace::room_fault;
-use world::Stop;
 use world::event::{WorkspacePaused, WorkspaceResumed};
-use world::{Code, Pid, Refusal, TaskId};
+use world::{Code, Fault, Pid, Refusal, Stop, TaskId, World};
 
 /// An open workspace as it is now.
 #[derive(Debug, Clone)]
@@ -58,7 +57,7 @@ impl OpenWorkspaces {
         // On record first: what was paused stays so, whatever happens to this kernel.
         self.ledger.record(WorkspacePaused { pid, task: Some(task), by: by.to_owned() }).await?;
         match self.find(task) {
-            Some(opened) => Ok(opened.room.pause().await.map_err(room_fault)?),
+            Some(opened) => Ok(self.follow_pause(task, &opened).await?),
             None => Ok(()),
         }
     }
@@ -66,8 +65,25 @@ impl OpenWorkspaces {
     pub async fn resume(&self, task: TaskId, by: &str) -> Result<(), Stop> {
         let pid = self.with_room(task, true)?;
         self.ledger.record(WorkspaceResumed { pid, task: Some(task), by: by.to_owned() }).await?;
-        if let Some(opened) = self.find(task) {
-            opened.room.resume();
+        match self.find(task) {
+            Some(opened) => Ok(self.follow_pause(task, &opened).await?),
+            None => Ok(()),
+        }
+    }
+
+    /// Pauses an open room, or lets it go on, as the journal has it. Whoever opens a room asks once it can be found: a pause or its end that
+    /// was recorded meanwhile did not find it.
+    pub(crate) async fn follow_pause(&self, task: TaskId, opened: &OpenWorkspace) -> Result<(), Fault> {
+        let is_wanted = || {
+            let of_task = |world: &World| world.tasks.get(&task)?.workspace.as_ref().map(|workspace| workspace.paused);
+            self.ledger.look(of_task).unwrap_or_default()
+        };
+        while is_wanted() != opened.room.is_paused() {
+            let _alone = opened.pausing.lock().await;
+            match is_wanted() {
+                true => opened.room.pause().await.map_err(room_fault)?,
+                false => opened.room.resume(),
+            }
         }
         Ok(())
     }

@@ -266,6 +266,8 @@ impl Gate {
                 bundle.rules.iter().try_for_each(|(name, text)| write_new(&written, &format!("{RULES_FOLDER}/{name}"), text))
             })
             .await??;
+            // What was written is older than the next task, also by the clock that stamps files: else nobody knows what that began with.
+            workspace::base::stamps_tick().await;
             created = vec![CONFIG_FILE.to_owned(), POLICY_FILE.to_owned()];
         } else if zone.policy.is_none()
             && let Some(trusted) = self.of_same_site(&zone)?

@@ -297,10 +297,6 @@ impl Kernel {
             .remedy(Remedy::TrustProject)
             .into());
         }
-        if !proposal.created.is_empty() {
-            // What was written just now is older than the task, also by the clock that stamps files: else nobody knows what it began with.
-            workspace::base::stamps_tick().await;
-        }
         let trusted = self
             .gate
             .policies

@@ -76,8 +76,11 @@ pub fn earliest_us() -> i64 {
 
 /// Comes back when what was changed before is stamped with an earlier time than what is changed then.
 pub async fn stamps_tick() {
-    // The clock that stamps files ticks every ten milliseconds at the least.
-    tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    let changed = latest_us();
+    // That clock ticks every few milliseconds, and later than that where the machine is held up.
+    while earliest_us() <= changed {
+        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    }
 }
 
 /// No file that was changed until now is stamped with a later time: newer kernels stamp by the exact clock where it matters.

@@ -1,7 +1,6 @@
 //! From a folder to a running kernel, and back to rest.
 
 use crate::instance::{self, Instance};
-use crate::open_workspace::OpenWorkspaces;
 use crate::tools::Tools;
 use crate::work::Tasks;
 use crate::{Crash, Kernel, Tuning, chores, notify, queue};
@@ -11,6 +10,7 @@ use host::{LiveSettings, RoomSettings, Rooms, SettingsFault};
 use journal::{Finding, Journal, Options, Redactor};
 use ledger::{BlobCollector, Home, Ledger, Retention, Verifier};
 use models::Models;
+use room::{OpenWorkspaces, ThrowawayRooms};
 use std::sync::Arc;
 use std::time::Duration;
 use workspace::aside;
@@ -53,12 +53,14 @@ impl Kernel {
         let launcher = Arc::new(launcher);
         let policies = Policies::new(ledger.clone(), launcher.clone(), &home.path, templates, settings.runtime);
         let (registry, user) = (Arc::new(tools(&home)), instance::user_name());
-        let gate = Arc::new(Gate::new(policies, registry.clone(), tuning.clock.clone(), user.clone()));
+        let gate = Arc::new(Gate::new(policies, registry.clone(), tuning.clock.clone(), user.clone(), tuning.task_blob_bytes_max));
         let (models, sent) = Models::open(gate.clone(), &home.path, &settings.models())?;
         let findings: Vec<Finding> = opened.findings.into_iter().chain(broken).collect();
         for (_, secret) in &rooms.host_services.secrets {
             ledger.redactor.register(&secret.value);
         }
+        let rooms = Arc::new(Rooms::new(launcher, &home.path, rooms));
+        let tasks = Tasks::new(ledger.clone(), tuning.hold.clone());
         let kernel = Arc::new_cyclic(|me| Kernel {
             me: me.clone(),
             blobs: BlobCollector::new(
@@ -70,11 +72,12 @@ impl Kernel {
                 },
             ),
             tools: Tools::new(registry, tuning.reach.clone(), tuning.clock.clone()),
-            rooms: Rooms::new(launcher, &home.path, rooms),
-            workspaces: OpenWorkspaces::new(ledger.clone()),
+            throwaways: ThrowawayRooms::new(gate.clone(), rooms.clone(), &home.path, tasks.works.clone()),
+            rooms,
+            workspaces: Arc::new(OpenWorkspaces::new(ledger.clone())),
             brains: Brains::new(gate.clone(), models.clone(), live.clone(), tuning.variables.clone()),
             models,
-            tasks: Tasks::new(ledger.clone(), tuning.hold.clone()),
+            tasks,
             clients: crate::client::LiveClients::default(),
             talks: Arc::default(),
             watchers: Arc::default(),

@@ -20,7 +20,7 @@ impl CallDoor for Kernel {
     }
 
     fn report<'a>(&'a self, call: CallId, ok: bool, text: &'a str) -> DoorFuture<'a, Result<(), Fault>> {
-        Box::pin(call::report(self, call, ok, text))
+        Box::pin(self.gate.report(call, ok, text))
     }
 
     fn await_review(&self, task: TaskId, review: ReviewId) {

@@ -6,7 +6,6 @@ mod unannounced;
 
 use crate::replay::Recorded;
 use crate::talk::TalkEnd;
-use crate::work::WorkKey;
 use crate::{Kernel, call, hook, merge, project_text};
 use brain::script::BrainScript;
 use brain::{Brain, BrainFault, BrainInput, BrainSpec, CallResult, FurtherTurns, Move, OwnCallId, ToolCall};
@@ -14,6 +13,7 @@ pub(crate) use ending::fail;
 use ending::{Stopping, broken_off, fail_or_retry, stop, unasked, ungated};
 use gate::{CallEnd, CallOutcome, Request};
 use memory::Past;
+use room::WorkKey;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::task::Poll;
@@ -305,7 +305,7 @@ impl OwnCalls {
     /// Takes the brain's word for how a call went. A report on a call that is not open is ignored.
     pub async fn report(&mut self, kernel: &Kernel, id: OwnCallId, ok: bool, text: &str) -> Result<(), Fault> {
         match self.0.remove(&id) {
-            Some(call) => call::report(kernel, call, ok, text).await,
+            Some(call) => kernel.gate.report(call, ok, text).await,
             None => Ok(()),
         }
     }
@@ -313,7 +313,7 @@ impl OwnCalls {
     /// Ends what the brain did not report on before it stopped.
     pub async fn close(&mut self, kernel: &Kernel) -> Result<(), Fault> {
         while let Some((_, call)) = self.0.pop_first() {
-            call::report(kernel, call, false, "unreported").await?;
+            kernel.gate.report(call, false, "unreported").await?;
         }
         Ok(())
     }

@@ -10,12 +10,12 @@ mod recorded;
 
 use crate::file_thread::on_own_thread;
 use crate::queue::TaskMarks;
-use crate::throwaway_room::RoomContent;
 use crate::{Kernel, merge};
 use brain::BrainSpec;
 use compare::{Divergence, ReplayEnd, ReplayReport, compare};
 use models::Models;
 pub(crate) use recorded::Recorded;
+use room::RoomContent;
 use workspace::change_set::{self, ChangeSet};
 use world::event::{ReplayFinished, TaskQueued};
 use world::{Capability, Code, Event, Mode, Refusal, Task, TaskId, TaskState};
@@ -139,7 +139,7 @@ async fn changed(kernel: &Kernel, task: &Task) -> Result<ChangeSet, Stop> {
     let opened = kernel.workspace_of(task.id).await?;
     let paths = change_set::changed_paths(&opened.room, workspace::replay::moved(&kernel.instance.home.work_of(task.id))?).await?;
     let list: Vec<&str> = paths.iter().map(String::as_str).collect();
-    let throwaway = kernel.throwaway_room(task.zone, &opened.project, RoomContent::Repository).await?;
+    let throwaway = kernel.throwaways.open(task.zone, &opened.project, RoomContent::Repository).await?;
     let bases = merge::bases(kernel, task, &opened, &throwaway, &list).await?;
     let keeping = kernel.ledger.keeping();
     let tally = change_set::of_room(&opened.room, &opened.project, &paths, &bases, &|bytes| keeping.keep(bytes)).await?;

@@ -7,26 +7,13 @@ use super::network::RoomNetwork;
 use super::subcall::Subcalls;
 use crate::Kernel;
 use crate::job::{JobProcess, may_ask};
-use crate::work::{Hold, WorkKey};
-use gate::{CallFacts, CallerRights, Permit, Request};
+use gate::{CallFacts, CallerRights, Permit, Request, ToolOutcome};
 use policy::Verdict;
+use room::{Hold, WorkKey};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tool::{BreakerGuard, Context, Output, RegisteredTool, ResolvedPath, ToolStop};
 use world::{Code, Fault, FaultKind, Pid, Refusal, Stop, limits};
-
-/// What a tool gave, and how long it took.
-pub(super) struct Ran {
-    pub output: Result<Output, Stop>,
-    pub took: Duration,
-}
-
-impl Ran {
-    /// Of what was carried out elsewhere and went well.
-    pub fn well(value: serde_json::Value, took: Duration) -> Ran {
-        Ran { output: Ok(Output { ok: true, value, retries: 0 }), took }
-    }
-}
 
 /// Runs the tool of an admitted call.
 pub(super) async fn run(
@@ -36,10 +23,10 @@ pub(super) async fn run(
     breaker: BreakerGuard<'_>,
     request: &Request,
     facts: GatheredFacts,
-) -> Ran {
+) -> ToolOutcome {
     let start = Instant::now();
     let output = carry_out(kernel, permit, tool, breaker, request, facts).await;
-    Ran { output, took: start.elapsed() }
+    ToolOutcome { output, took: start.elapsed() }
 }
 
 async fn carry_out(

@@ -5,11 +5,11 @@
 //! and nowhere else; its room belongs to its last task as long as that has a workspace, then to this list, then to the task that takes it.
 
 use crate::Kernel;
-use crate::open_workspace::OpenWorkspace;
 use agent::AgentProgram;
 use brain::agent::{AgentBoot, IdleAgent, LaunchPlan};
 use host::{OperatorSettings, RoomSettings};
 use parking_lot::Mutex;
+use room::OpenWorkspace;
 use sandbox::{Bind, HostShare, Template};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

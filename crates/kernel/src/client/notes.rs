@@ -1,10 +1,10 @@
 //! What a client is told at the beginning of a turn, beside its task: what others changed, and how far it had come.
 
 use crate::Kernel;
-use crate::open_workspace::OpenWorkspace;
 use brain::agent::{KeptState, TurnNotes, state_in};
 use journal::Filter;
 use ledger::event_of;
+use room::OpenWorkspace;
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;

@@ -5,7 +5,7 @@
 //! that could have written more than it names.
 
 use crate::Kernel;
-use crate::open_workspace::OpenWorkspace;
+use room::OpenWorkspace;
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;

@@ -18,7 +18,7 @@ pub struct ToolOutcome {
 
 impl ToolOutcome {
     /// Of what was carried out elsewhere and went well.
-    pub fn well(value: Value, took: Duration) -> ToolOutcome {
+    pub fn success(value: Value, took: Duration) -> ToolOutcome {
         ToolOutcome { output: Ok(Output { ok: true, value, retries: 0 }), took }
     }
 }

@@ -4,7 +4,7 @@ use crate::instance::{self, Instance};
 use crate::tools::Tools;
 use crate::work::Tasks;
 use crate::{Crash, Kernel, Tuning, chores, notify, queue};
-use agent::Brains;
+use agent::{Brains, LiveClients};
 use gate::{Gate, Policies, Templates};
 use host::{LiveSettings, RoomSettings, Rooms, SettingsFault};
 use journal::{Finding, Journal, Options, Redactor};
@@ -60,6 +60,7 @@ impl Kernel {
             ledger.redactor.register(&secret.value);
         }
         let rooms = Arc::new(Rooms::new(launcher, &home.path, rooms));
+        let workspaces = Arc::new(OpenWorkspaces::new(ledger.clone()));
         let tasks = Tasks::new(ledger.clone(), tuning.hold.clone());
         let kernel = Arc::new_cyclic(|me| Kernel {
             me: me.clone(),
@@ -72,13 +73,13 @@ impl Kernel {
                 },
             ),
             tools: Tools::new(registry, tuning.reach.clone(), tuning.clock.clone()),
+            clients: Arc::new(LiveClients::new(gate.clone(), rooms.clone(), workspaces.clone(), live.clone(), home.work())),
             throwaways: ThrowawayRooms::new(gate.clone(), rooms.clone(), &home.path, tasks.works.clone()),
             rooms,
-            workspaces: Arc::new(OpenWorkspaces::new(ledger.clone())),
+            workspaces,
             brains: Brains::new(gate.clone(), models.clone(), live.clone(), tuning.variables.clone()),
             models,
             tasks,
-            clients: crate::client::LiveClients::default(),
             talks: Arc::default(),
             watchers: Arc::default(),
             verifier: Verifier::default(),
@@ -103,7 +104,7 @@ impl Kernel {
         kernel.verifier.begin(&kernel.ledger, sandbox::yield_to_all);
         kernel.sweep().await?;
         kernel.compare_left().await?;
-        let left = kernel.ledger.look(left);
+        let left = kernel.ledger.look(interrupted_calls);
         tokio::spawn(crate::merge::finish_undone(kernel.clone()));
         tokio::spawn(kernel.clone().offer_left(left));
         // Mostly a matter of milliseconds; what takes longer goes on while the kernel works.
@@ -123,9 +124,9 @@ impl Kernel {
         self.tasks.abort_all();
         self.verifier.stop().await;
         settled.await;
-        self.end_clients().await;
+        self.clients.end_all().await;
         self.workspaces.close_all();
-        self.rooms.rest_engines().await;
+        self.rooms.close_engines().await;
         self.gate.policies.close();
         // The queue wakes once more, sees that it is over, and lets go of the kernel.
         self.tasks.wake();
@@ -169,7 +170,7 @@ async fn sweep_containers(kernel: Arc<Kernel>) {
 }
 
 /// The operator's own calls that the last kernel left in the middle, with what they wrote.
-fn left(world: &World) -> Vec<TaskId> {
+fn interrupted_calls(world: &World) -> Vec<TaskId> {
     world.tasks.values().filter(|task| task.mode == Mode::Call && task.state == TaskState::Running).map(|task| task.id).collect()
 }
 

@@ -12,10 +12,9 @@ mod run;
 mod subcall;
 
 use crate::Kernel;
-use agent::PERSON_ASK;
 use facts::{FactsPurpose, GatheredFacts};
 use find::{Found, ReadyTool};
-use gate::{CallEnd, CallOutcome, Details, GateDecision, Request, ToolOutcome, TrustedPolicy, stale};
+use gate::{CallEnd, CallOutcome, Details, GateDecision, PERSON_ASK, Request, ToolOutcome, TrustedPolicy, stale};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -128,7 +127,7 @@ pub(crate) async fn run_syscall(
     };
     let gate = start.elapsed();
     let value = work.await?;
-    let ran = ToolOutcome::well(value, start.elapsed().saturating_sub(gate));
+    let ran = ToolOutcome::success(value, start.elapsed().saturating_sub(gate));
     let end = kernel.gate.finish(None, request, &permit, ran).await?;
     Ok(CallOutcome { call: Some(permit.call), rules, end, gate, run: start.elapsed().saturating_sub(gate) })
 }

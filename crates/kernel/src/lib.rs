@@ -9,7 +9,6 @@ mod call;
 mod call_door;
 mod cancel;
 mod chores;
-mod client;
 mod continue_task;
 mod crash;
 mod episode;
@@ -30,7 +29,6 @@ mod question;
 mod queue;
 mod replay;
 mod scan;
-mod skill;
 mod talk;
 mod token;
 mod tools;
@@ -46,7 +44,7 @@ pub use continue_task::Continued;
 pub use crash::Crash;
 pub use gate::{
     Bundle, CallEnd, CallOutcome, CallRange, Checked, Gate, HomeProposal, JobTerms, KnownSkill, Parsed, PastPolicy, PolicyProposal,
-    Request, RoomRuntime, SANDBOX_RUN, SandboxConfig, SkillWork, Templates, TokenRequest, TrustedPolicy, is_worker, locate,
+    Request, RoomRuntime, SANDBOX_RUN, SandboxConfig, SkillWork, TaskShape, Templates, TokenRequest, TrustedPolicy, is_worker, locate,
 };
 pub use host::{SettingsFault, SettingsState};
 pub use ledger::{Clock, Home, KeptDeadline, Ledger, MERGE, ProcessAccount, Reply, Verification, blob_names};
@@ -57,7 +55,6 @@ pub use question::Question;
 pub use queue::{Added, NewTask};
 pub use room::{NO_READS, OutputPiece, RoomView, RunningCall, TryRun};
 pub use sandbox::Exit;
-pub use skill::TaskShape;
 pub use talk::{NewTalk, TalkRefused};
 pub use tool::is_unseen;
 pub use tuning::Tuning;
@@ -90,7 +87,7 @@ pub struct Kernel {
     /// The queue, and what is under way.
     pub tasks: work::Tasks,
     /// Vendors' clients that wait for their worker's next task.
-    pub clients: client::LiveClients,
+    pub clients: Arc<agent::LiveClients>,
     /// Who talks with which worker.
     pub talks: Arc<agent::Talks>,
     /// Who looks on at which worker.

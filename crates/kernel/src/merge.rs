@@ -368,7 +368,7 @@ async fn apply_rest(kernel: &Kernel, task: &Task, id: MergeId, summary: &str) ->
             let tree = tree_of(kernel, task)?;
             let counter = kernel.tasks.counted.begin(CountedKind::Merging, Some(task.id), plan.len());
             let at = |moment| {
-                counter.at(workspace::step_of(moment));
+                counter.reached(workspace::step_of(moment));
                 kernel.instance.fault_at("merge", moment);
             };
             plan.apply(&tree, &|blob| kernel.ledger.blob(blob), &at)?

@@ -2,9 +2,10 @@
 //!
 //! **Invariant.** What runs in a room began after `workspace.opened` was on record.
 
-use crate::client::RoomTerms;
 use crate::{Kernel, replay};
+use agent::RoomTerms;
 use gate::{Request, RoomRuntime, Who};
+use host::HOME_LAYER;
 use parking_lot::Mutex;
 use room::{MOVE_MAX, OpenWorkspace, Scan};
 use sandbox::{HostShare, WorkspaceSpec};
@@ -13,12 +14,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use workspace::{aside, base, git_binds, repository, room_fault};
 use world::event::{WorkspaceBased, WorkspaceClosed, WorkspaceOpened};
-use world::{Base, Code, Fault, Pid, Refusal, Stop, Task, TaskId};
+use world::{Base, Code, Fault, Pid, Refusal, Stop, Task, TaskId, ZoneId};
 
 impl Kernel {
     /// The room of a task; opened, or mounted again after a restart, on first use.
     pub(crate) async fn workspace_of(&self, task: TaskId) -> Result<Arc<OpenWorkspace>, Stop> {
-        let cell = self.workspaces.place(task);
+        let cell = self.workspaces.slot(task);
         let opened = cell.get_or_try_init(|| self.mount_workspace(task)).await?;
         self.workspaces.follow_pause(task, opened).await?;
         Ok(opened.clone())
@@ -97,12 +98,12 @@ impl Kernel {
         };
         spec.beneath = workspace::replay::layer(&work);
         let toolchains = self.rooms.toolchain_shares(&project).await;
-        let shown = self.rooms.given().host_binds.targets();
+        let shown = self.rooms.settings().host_binds.targets();
         spec.shares = aside(|| self.brains.shares(&owner, &toolchains, &shown, &project))?;
         let shares: Vec<HostShare> = toolchains.into_iter().chain(spec.shares.iter().cloned()).collect();
         let wanted = RoomTerms { found: &found, shares: &shares, binds: &spec.binds };
         let idle = match recorded {
-            None if runtime == RoomRuntime::Native => self.take_idle_room(&owner, &work, wanted).await?,
+            None if runtime == RoomRuntime::Native => self.clients.take_room(&owner, &work, wanted).await?,
             _ => None,
         };
         match recorded {
@@ -134,6 +135,17 @@ impl Kernel {
         Ok(opened)
     }
 
+    /// The home that the worker's client has in the workspace of a task that nobody works on now.
+    fn waiting_home(&self, zone: ZoneId, pid: Pid) -> Option<PathBuf> {
+        let tasks: Vec<TaskId> = self.ledger.look(|world| {
+            let own = world.tasks.values().filter(|task| (task.zone, task.pid) == (zone, pid) && task.workspace.is_some());
+            own.map(|task| task.id).collect()
+        });
+        let busy = self.tasks.episodes.lock();
+        let homes = tasks.into_iter().filter(|task| !busy.contains_key(task)).map(|task| self.instance.home.work_of(task));
+        homes.map(|work| work.join("layers").join(HOME_LAYER)).find(|home| home.is_dir())
+    }
+
     /// Ends a task's room and removes what was written in it: it is kept, or nobody wants it.
     pub(crate) async fn remove_workspace(&self, pid: Pid, task: TaskId) -> Result<(), Fault> {
         let opened = self.workspaces.take(task);
@@ -142,7 +154,7 @@ impl Kernel {
         if let Some(opened) = opened {
             opened.scan.end().await;
             is_quiet = match Arc::try_unwrap(opened) {
-                Ok(opened) => match self.keep_room(pid, task, opened).await {
+                Ok(opened) => match self.clients.keep_room(pid, task, opened).await {
                     Some(opened) => opened.room.close().await.is_ok(),
                     None => true,
                 },
@@ -150,7 +162,7 @@ impl Kernel {
                 Err(_) => false,
             };
         }
-        self.forget_client(pid, task).await;
+        self.clients.forget(pid, task).await;
         self.models.close_cassettes(pid, task);
         let work = self.instance.home.work_of(task);
         if let Some(zone) = self.ledger.look(|world| world.tasks.get(&task).map(|task| task.zone)).filter(|_| is_quiet) {

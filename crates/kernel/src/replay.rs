@@ -6,7 +6,6 @@
 //! for it and whatever happens to the kernel.
 
 pub(crate) mod base;
-mod recorded;
 
 use crate::file_thread::on_own_thread;
 use crate::queue::TaskMarks;
@@ -14,7 +13,6 @@ use crate::{Kernel, merge};
 use brain::BrainSpec;
 use compare::{Divergence, ReplayEnd, ReplayReport, compare};
 use models::Models;
-pub(crate) use recorded::Recorded;
 use room::RoomContent;
 use workspace::change_set::{self, ChangeSet};
 use world::event::{ReplayFinished, TaskQueued};
@@ -41,7 +39,7 @@ fn may_be_replayed(models: &Models, task: &Task) -> Result<(), Stop> {
             .remedy(world::Remedy::WatchTask { task: id })
             .into());
     }
-    agent::needs(&task.brain, Capability::Replay)?;
+    agent::check_capability(&task.brain, Capability::Replay)?;
     let is_script = matches!(BrainSpec::parse(&task.brain), Ok(BrainSpec::Script(_)));
     if !is_script && task.cassette.is_none() {
         return Err(Refusal::new(Code::NotFound, format!("the traffic of {id} was not recorded"))
@@ -157,5 +155,5 @@ fn compared(kernel: &Kernel, original: &Task, replay: &Task, end: &ReplayEnd, ch
 /// What came of a replay, from its record.
 fn read(event: Event) -> Option<ReplayReport> {
     let Event::ReplayFinished(ReplayFinished { task: Some(task), of, calls, requests, difference, .. }) = event else { return None };
-    Some(ReplayReport { task, of, calls, requests, divergence: difference.as_deref().map(Divergence::read) })
+    Some(ReplayReport { task, of, calls, requests, divergence: difference.as_deref().map(Divergence::parse) })
 }

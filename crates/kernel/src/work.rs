@@ -91,7 +91,7 @@ impl Tasks {
         }
         tokio::select! {
             biased;
-            refusal = hold.ended() => Err(refusal.into()),
+            refusal = hold.cancelled() => Err(refusal.into()),
             done = work => done,
         }
     }

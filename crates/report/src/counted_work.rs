@@ -90,7 +90,7 @@ impl CountedWorks {
     /// Somebody has read the journal up to this record.
     pub fn read_up_to(&self, seq: u64) {
         if let Some(hold) = &self.hold {
-            hold.at("reading", seq);
+            hold.reached("reading", seq);
         }
     }
 
@@ -98,7 +98,7 @@ impl CountedWorks {
     pub fn verify_journal(self: &Arc<CountedWorks>, ledger: &Ledger) -> Result<journal::Report, journal::JournalError> {
         let journal = ledger.journal();
         let counter = self.begin(CountedKind::Verifying, None, journal.head().count);
-        journal.verify_telling(&|records| counter.at(records))
+        journal.verify_telling(&|records| counter.reached(records))
     }
 }
 
@@ -110,14 +110,14 @@ impl WorkCounter {
     }
 
     /// So many are done, unless more were.
-    pub fn at(&self, done: u64) {
+    pub fn reached(&self, done: u64) {
         self.entry.done.fetch_max(done, Ordering::Relaxed);
         self.held(done);
     }
 
     fn held(&self, done: u64) {
         if let Some(hold) = &self.works.hold {
-            hold.at(self.entry.kind.as_str(), done);
+            hold.reached(self.entry.kind.as_str(), done);
         }
     }
 }
@@ -139,8 +139,8 @@ mod tests {
         let merge = works.begin(CountedKind::Merging, Some(TaskId(2)), 9);
         base.step();
         base.step();
-        merge.at(5);
-        merge.at(3);
+        merge.reached(5);
+        merge.reached(3);
         let seen: Vec<_> = works.list().iter().map(|work| (work.kind, work.done, work.total)).collect();
         assert_eq!(seen, [(CountedKind::RecordingBase, 2, 0), (CountedKind::Merging, 5, 9)]);
         drop(base);

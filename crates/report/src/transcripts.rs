@@ -113,7 +113,7 @@ impl Transcripts<'_> {
                 if query.zone.is_some() && !self.ledger.look(|world| is_of_zone(world, task)) {
                     continue;
                 }
-                for (speaker, text) in self.spoken(&event)? {
+                for (speaker, text) in self.said_by(&event)? {
                     let text = self.clean_line(&text);
                     if wanted.as_ref().is_some_and(|wanted| !text.to_lowercase().contains(wanted)) {
                         continue;
@@ -158,7 +158,7 @@ impl Transcripts<'_> {
     }
 
     /// What a record says, and who.
-    fn spoken(&self, event: &Event) -> Result<Vec<(&'static str, String)>, Fault> {
+    fn said_by(&self, event: &Event) -> Result<Vec<(&'static str, String)>, Fault> {
         let all = |speaker: &'static str, text: &str| text.lines().map(|line| (speaker, line.to_owned())).collect();
         Ok(match event {
             Event::TaskQueued(e) => all("prompt", &format!("{}: {}", e.mode.as_str(), e.prompt)),

@@ -112,9 +112,12 @@ impl EgressGate {
         if self.template.network != sandbox::Network::Restricted {
             return Vec::new();
         }
-        let given = self.rooms.given();
+        let given = self.rooms.settings();
         let services = given.host_services.services.iter().filter(|service| service.door);
-        [(PROXY_PORT, Behind::Proxy)].into_iter().chain(services.map(|service| (service.port, Behind::Place(service.ask())))).collect()
+        [(PROXY_PORT, Behind::Proxy)]
+            .into_iter()
+            .chain(services.map(|service| (service.port, Behind::Place(service.destination()))))
+            .collect()
     }
 
     /// What tells programs in the room of these doors; nothing where there are none.
@@ -132,7 +135,7 @@ impl EgressGate {
         // It tries again after 10 and 60 seconds, which is long for a no.
         env.extend(named(&["npm_config_fetch_retry_mintimeout"], "1000"));
         env.extend(named(&["npm_config_fetch_retry_maxtimeout"], "5000"));
-        let given = self.rooms.given();
+        let given = self.rooms.settings();
         let host_services = &given.host_services;
         for service in &host_services.services {
             let name = format!("SKEP_SERVICE_{}", service.name.to_ascii_uppercase().replace('-', "_"));
@@ -163,7 +166,7 @@ impl EgressGate {
         let version = self.gate.policies.trusted(self.request.zone)?.map_or(0, |trusted| trusted.version);
         // Read before it is decided anew: what changes in between is found by the next to ask.
         let basis = (version, self.gate.ledger.look(|world| world.bans.keys().copied().collect()));
-        match known.get(ask).filter(|known| known.basis == basis && self.stands(&known.answer)).map(|known| &known.answer) {
+        match known.get(ask).filter(|known| known.basis == basis && self.is_still_granted(&known.answer)).map(|known| &known.answer) {
             Some(EgressAnswer::Yes(open)) => return Ok(self.meter(ask, open)),
             Some(EgressAnswer::No(refusal)) => {
                 self.dropped.fetch_add(1, Ordering::Relaxed);
@@ -199,7 +202,7 @@ impl EgressGate {
     }
 
     /// Is the grant behind it still there? One that is used up is: its use was for this job.
-    fn stands(&self, answer: &EgressAnswer) -> bool {
+    fn is_still_granted(&self, answer: &EgressAnswer) -> bool {
         let EgressAnswer::Yes(open) = answer else { return true };
         let Some(grant) = &open.permit.grant else { return true };
         let over = grant.terms.until.as_ref().is_some_and(|until| until.is_over(&self.gate.moment()));
@@ -211,7 +214,7 @@ impl EgressGate {
             self.gate.refuse(request, refusal.clone(), Instant::now()).await?;
             Err(refusal.into())
         };
-        let service = self.rooms.given().host_services.service(ask).is_some();
+        let service = self.rooms.settings().host_services.service(ask).is_some();
         if let Some(hosts) = self.template.hosts.as_ref().filter(|hosts| !service && !hosts.contains(&ask.host)) {
             let reason = format!("`{}` is not one of the {} hosts of the template `{}`", ask.host, hosts.len(), self.template.name);
             return refuse(Refusal::new(Code::Denied, reason).hint("use a template that leaves it to the policy")).await;
@@ -261,9 +264,9 @@ impl EgressGate {
     }
 
     fn leave(&self, ask: &Destination, meter: ConnectionRecord) -> EgressPermit {
-        let given = self.rooms.given();
+        let given = self.rooms.settings();
         let host_services = &given.host_services;
-        let (to, tls) = host_services.way(ask);
+        let (to, tls) = host_services.route_to(ask);
         let own = host_services
             .secrets
             .iter()
@@ -323,7 +326,7 @@ impl OpenPermit {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let Totals { requests, up, down } = &*self.totals;
         let value = json!({ "requests": count(requests), "bytes_up": count(up), "bytes_down": count(down) });
-        let ran = ToolOutcome::well(value, self.since.elapsed());
+        let ran = ToolOutcome::success(value, self.since.elapsed());
         gate.finish(None, &self.request, &self.permit, ran).await.map(drop)
     }
 }

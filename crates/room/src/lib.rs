@@ -17,7 +17,7 @@ mod unmasked;
 pub use egress::EgressGate;
 pub use open_workspace::{MOVE_MAX, OpenWorkspace, OpenWorkspaces};
 pub use room_view::RoomView;
-pub use running_work::{Hold, RunningCall, RunningWork, WorkKey};
+pub use running_work::{RunningCall, RunningWork, WorkGuard, WorkKey};
 pub use scan::Scan;
 pub use throwaway_room::{RoomContent, ThrowawayRoom, ThrowawayRooms};
 pub use try_run::{OutputPiece, ReadyTrial, TryRun};

@@ -103,7 +103,7 @@ impl OpenWorkspaces {
     }
 
     /// Where a task's workspace is, or will be as soon as somebody opened it.
-    pub fn place(&self, task: TaskId) -> Arc<OnceCell<Arc<OpenWorkspace>>> {
+    pub fn slot(&self, task: TaskId) -> Arc<OnceCell<Arc<OpenWorkspace>>> {
         self.open.lock().entry(task).or_default().clone()
     }
 

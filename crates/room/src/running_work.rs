@@ -1,6 +1,6 @@
 //! What is being done right now, so that it can be ended at once.
 //!
-//! **Invariant.** Whoever carries out a call or works on a task keeps a [`Hold`] until nothing of that work runs any more: no process, no
+//! **Invariant.** Whoever carries out a call or works on a task keeps a [`WorkGuard`] until nothing of that work runs any more: no process, no
 //! request. To cancel is to tell them and to wait for their holds.
 
 use parking_lot::Mutex;
@@ -50,7 +50,7 @@ impl Default for RunningWork {
 }
 
 /// Work that is under way, as long as this is held.
-pub struct Hold {
+pub struct WorkGuard {
     works: Arc<RunningWork>,
     number: u64,
     why: watch::Receiver<Option<String>>,
@@ -68,13 +68,13 @@ pub struct RunningCall {
 }
 
 impl RunningWork {
-    pub fn begin(self: &Arc<RunningWork>, part: WorkKey) -> Hold {
+    pub fn begin(self: &Arc<RunningWork>, part: WorkKey) -> WorkGuard {
         let (why, told) = watch::channel(None);
         let mut open = self.open.lock();
         let number = open.iter().map(|entry| entry.number).max().map_or(0, |last| last + 1);
         let tail = Arc::new(OutputTail::default());
         open.push(Entry { number, part, why, since: Instant::now(), tail: Arc::clone(&tail) });
-        Hold { works: Arc::clone(self), number, why: told, tail }
+        WorkGuard { works: Arc::clone(self), number, why: told, tail }
     }
 
     /// Calls that are being carried out, with at most `lines` of each command's output.
@@ -111,9 +111,9 @@ impl RunningWork {
     }
 }
 
-impl Hold {
+impl WorkGuard {
     /// Comes back when the work is to end, with the reason.
-    pub async fn ended(&self) -> Refusal {
+    pub async fn cancelled(&self) -> Refusal {
         let mut why = self.why.clone();
         let told = why.wait_for(Option::is_some).await.ok().and_then(|why| why.clone());
         match told {
@@ -124,7 +124,7 @@ impl Hold {
     }
 }
 
-impl Drop for Hold {
+impl Drop for WorkGuard {
     fn drop(&mut self) {
         self.works.open.lock().retain(|entry| entry.number != self.number);
         self.works.ends.send_modify(|ends| *ends = ends.wrapping_add(1));

@@ -50,7 +50,7 @@ async fn watch(caller: &Caller, params: ProcWatchParams, to: &Responder) -> Resu
     let beats = async {
         while let Some(note) = client_notes.recv().await {
             if note.method == BEAT {
-                seat.heard(Instant::now());
+                seat.keep_place(Instant::now());
             }
         }
     };

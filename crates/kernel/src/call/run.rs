@@ -9,7 +9,7 @@ use crate::Kernel;
 use crate::job::{JobProcess, may_ask};
 use gate::{CallFacts, CallerRights, Permit, Request, ToolOutcome};
 use policy::Verdict;
-use room::{Hold, WorkKey};
+use room::{WorkGuard, WorkKey};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tool::{BreakerGuard, Context, Output, RegisteredTool, ResolvedPath, ToolStop};
@@ -83,7 +83,7 @@ async fn use_tool(
     // A walk shows nothing that a call on the path itself would not.
     let walk = Walk::of(kernel, &facts.gate.call);
     let visible = |path: &str| !facts.hides(path) && walk.shows(path, permit.grant.is_some());
-    let given = kernel.rooms.given();
+    let given = kernel.rooms.settings();
     let secrets: Vec<tool::SentinelSecret> = given.host_services.secrets.iter().map(|(_, secret)| secret.clone()).collect();
     let runs_program = tool.command(&request.input).is_some() || request.tool == TEST_RUN;
     let environment = match facts.room.as_ref().filter(|_| runs_program) {
@@ -93,7 +93,7 @@ async fn use_tool(
         }
         None => Vec::new(),
     };
-    let variables = if runs_program { kernel.task_variables(request).await } else { Vec::new() };
+    let variables = if runs_program { kernel.gate.task_variables(request).await } else { Vec::new() };
     let context = Context {
         root: facts.root.fd(),
         project: &facts.project,
@@ -146,11 +146,11 @@ fn open_network(
 }
 
 /// Comes back when the call is to end before its tool does.
-async fn cancelled(kernel: &Kernel, request: &Request, hold: &Hold) -> Refusal {
+async fn cancelled(kernel: &Kernel, request: &Request, hold: &WorkGuard) -> Refusal {
     match request.task.and_then(|task| kernel.ledger.cancelled(task)) {
         // Cancelled after it was admitted and before it could be told.
         Some(refusal) => refusal,
-        None => hold.ended().await,
+        None => hold.cancelled().await,
     }
 }
 

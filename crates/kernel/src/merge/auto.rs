@@ -24,7 +24,7 @@ pub(super) async fn doubts(kernel: &Kernel, task: &Task, frozen: &Frozen, config
     let project = match trusted.command {
         Some(command) if !trusted.safe.is_empty() => {
             let tree = tree_of(kernel, task)?;
-            let given = kernel.rooms.given();
+            let given = kernel.rooms.settings();
             let shown: Vec<PathBuf> = given.host_binds.binds(&tree.project)?.into_iter().map(|bind| bind.source).collect();
             let toolchains = given.toolchains.get().await.prefixes();
             let shown: Vec<PathBuf> = shown.into_iter().chain(toolchains).collect();

@@ -262,7 +262,7 @@ async fn undo_rest(kernel: &Kernel, task: &Task, merge: MergeId, plan: &MergePla
     let tree = super::tree_of(kernel, task)?;
     let counter = kernel.tasks.counted.begin(CountedKind::Undoing, Some(task.id), plan.len());
     let at = |moment| {
-        counter.at(workspace::step_of(moment));
+        counter.reached(workspace::step_of(moment));
         kernel.instance.fault_at("undo", moment);
     };
     let paths = plan.revert(&tree, &|blob| kernel.ledger.blob(blob), &at)?;

@@ -102,7 +102,8 @@ async fn expired(stage: Arc<Stage>) -> Result<(), String> {
     let name = proposed(&stage).await?;
     stage.kernel.reject(stage.task, "human", None).await.map_err(|stop| stop.to_string())?;
     let kept = || stage.kernel.ledger.look(|world| world.tasks.get(&stage.task).is_some_and(|task| task.kept.is_some()));
-    if !kept() {
+    // On record, and not in the world: the kernel's own collection may have come first.
+    if !stage.events()?.iter().any(|event| matches!(event, Event::WorkKept(e) if e.task == Some(stage.task))) {
         return Err("rejected work is not kept".into());
     }
     collected(&stage).await?;

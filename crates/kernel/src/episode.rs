@@ -64,6 +64,8 @@ async fn resume(kernel: &Kernel, pid: Pid, id: TaskId) -> Result<usize, Stop> {
     if let Some(merge) = kernel.ledger.merge_of(&task) {
         return merge::resume(kernel, &task, merge).await.map(|()| task.further.len());
     }
+    // INVARIANT: before the task is on record as running, so that no stop of this episode is taken back.
+    kernel.models.resume_requests_of(id);
     begin(kernel, &task).await?;
     kernel.workspace_of(id).await?;
     if task.proposes_kept {

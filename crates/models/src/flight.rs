@@ -183,6 +183,11 @@ impl Models {
         self.flights.list.lock().cancelled.insert(whose, why.clone());
         self.flights.stop(&|request| request.belongs_to(whose), &why)
     }
+
+    /// Takes the stop of a task back that goes on: nothing of what was stopped is left then.
+    pub fn resume_requests_of(&self, task: TaskId) {
+        self.flights.list.lock().cancelled.remove(&RequestOwner::Task(task));
+    }
 }
 
 /// The first line of the file: which kernel wrote it, and in which life of the machine.

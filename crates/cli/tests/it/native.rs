@@ -107,6 +107,44 @@ fn a_brain_whose_kernel_was_killed_goes_on_where_it_was() {
     assert_eq!(site.leftovers(), Vec::<String>::new());
 }
 
+/// A cancel, an interruption or a time limit ends the request that is on its way, and none that the task makes when it goes on.
+#[test]
+fn a_task_that_was_stopped_while_its_model_answered_goes_on() {
+    let slow = format!("{WORKER}on \"quick\"\n  say quick\n");
+    let fast = slow.replace("  delay 10m\n", "");
+    let (site, answers) = site(&slow, "", &[("a.txt", "one\n")]);
+    let begin = |more: &[&str]| {
+        std::fs::write(&answers, &slow).unwrap();
+        let before = requests(&site).len();
+        let act = [&["act", "do the work", "--brain", "native", "--who", "worker.1"], more].concat();
+        let task = site.json(&act)["task"].as_str().unwrap().to_owned();
+        eventually("the model is asked for its third answer", || requests(&site).len() == before + 3);
+        task
+    };
+    let ends = |task: &str| {
+        eventually("it comes to its merge", || !site.task(task)["review"].is_null() || site.is(task, "failed"));
+        assert_eq!(site.task(task)["summary"], "All done.");
+    };
+    let cancelled = begin(&[]);
+    site.ok(&["cancel", &cancelled]);
+    std::fs::write(&answers, &fast).unwrap();
+    site.ok(&["retry", &cancelled]);
+    ends(&cancelled);
+
+    let disrupted = begin(&[]);
+    std::fs::write(&answers, &fast).unwrap();
+    let told = site.json(&["ask", "quick", "--brain", "native", "--who", "worker.1", "--when", "disrupt", "--await"]);
+    assert_eq!(told["summary"], "quick");
+    ends(&disrupted);
+
+    let late = begin(&["--timeout", "30s"]);
+    eventually("it is stopped", || site.is(&late, "stopped"));
+    std::fs::write(&answers, &fast).unwrap();
+    site.ok(&["retry", &late]);
+    ends(&late);
+    assert_eq!(site.json(&["journal", "verify"])["findings"], Value::Array(Vec::new()));
+}
+
 /// A brain that looks at two things at once and then writes one.
 const BOTH: &str = "on \"greet\"\n  think A look first.\n  say I look.\n  call list path=.\n  call read path=a.txt\n\
     then\n  on result error\n    say It failed.\n  on result ok\n    call write path=b.txt content=\"hello\\n\"\nthen\n  say Greeted.\n\

@@ -6,6 +6,7 @@
 use crate::Kernel;
 use crate::WorkHold;
 use crate::counted_work::CountedWorks;
+use crate::merge::PieceCache;
 use ledger::Ledger;
 use models::RequestOwner;
 use parking_lot::Mutex;
@@ -152,6 +153,8 @@ pub struct Tasks {
     pub(crate) works: Arc<RunningWork>,
     /// Tasks whose kept changes a person proposes to choose among: no rule lets all of them pass.
     pub(crate) choosing: Mutex<HashSet<TaskId>>,
+    /// A patch or a file that somebody is fetching.
+    pub(crate) pieces: PieceCache,
     /// Long work with files, and how far it is.
     pub(crate) counted: Arc<CountedWorks>,
     /// Brains that are told when something in their room must wait for a person.
@@ -167,6 +170,7 @@ impl Tasks {
             episodes: Mutex::default(),
             works: Arc::default(),
             choosing: Mutex::default(),
+            pieces: PieceCache::default(),
             counted: Arc::new(CountedWorks::new(hold)),
             waiters: Mutex::default(),
             ready: Notify::new(),

@@ -96,7 +96,7 @@ impl Console {
     }
 
     fn print_notices(&self, notices: &KernelNoticesResult) {
-        if notices.doubts.is_empty() && notices.crash.is_none() && notices.settings.is_none() {
+        if notices.doubts.is_empty() && notices.crash.is_none() && notices.settings.is_none() && !notices.disk_full {
             return;
         }
         if self.json {

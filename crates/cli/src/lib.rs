@@ -11,6 +11,7 @@ mod command;
 mod command_error;
 mod console;
 mod escape_filter;
+mod full_disk;
 mod home;
 mod interrupt;
 mod place;

@@ -88,7 +88,7 @@ pub(crate) fn answer(world: &World, request: &Request, then: &OriginalCall, bind
     let given = world.grants.values().filter(|grant| grant.task == request.task && grant.what == exact).count();
     let lost = request.task.and_then(|task| world.tasks.get(&task)).is_some_and(|task| task.lost.iter().any(|lost| lost == bind));
     if lost {
-        return Err(Refusal::new(Code::Denied, "this exact call was interrupted by a crash, and a replay asks nobody"));
+        return Err(Refusal::new(Code::Denied, "this exact call was interrupted, and a replay asks nobody"));
     }
     let Some(approval) = then.approvals.get(given) else { return Err(unanswered(world, request, then)) };
     let held = world.grants.get(&approval.grant);

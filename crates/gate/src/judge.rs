@@ -7,7 +7,8 @@ use crate::call_facts::{CallFacts, Who, tags};
 use crate::{Gate, Request};
 use policy::{Explanation, Policy, RealPath, Standing, TokenFacts, Verdict};
 use serde_json::Value;
-use world::{Alternative, Ban, BootTime, Code, Grant, GrantId, Pid, Process, Refusal, ToolList, Used, World};
+use std::collections::BTreeMap;
+use world::{Alternative, Ban, BootTime, Code, Grant, GrantId, Pid, Process, Refusal, Task, ToolList, Used, World};
 
 impl CallFacts {
     /// What is said of one path of a call that has many.
@@ -41,12 +42,12 @@ impl CallFacts {
         }
         let grant = rights.pick(facts, &self.bind);
         let standing = Standing { grant: grant.map(|grant| grant.id), calls_left: rights.calls_left };
-        let is_lost = !self.is_repeatable && rights.lost.contains(&self.bind);
+        let lost = rights.lost.get(&self.bind).filter(|_| !self.is_repeatable);
         let (verdict, used) = match policy::decide(policy, facts, &standing) {
             // A call that may have happened already is a person's to repeat, whatever the policy says of it.
-            Verdict::Allow(_) if is_lost && grant.is_none() => (lost(), None),
+            Verdict::Allow(_) if lost.is_some() && grant.is_none() => (interrupted(lost.map_or("", String::as_str)), None),
             Verdict::Allow(warrant) => {
-                let used = if is_lost { standing.grant } else { warrant.grant() };
+                let used = if lost.is_some() { standing.grant } else { warrant.grant() };
                 (Verdict::Allow(warrant), used)
             }
             no => (no, None),
@@ -70,12 +71,20 @@ pub const TOOL_LIST: &str = "tool-list";
 /// That a brain runs and thinks is no use of a tool.
 const ALWAYS_LISTED: [&str; 2] = ["brain.run", crate::MODEL_REQUEST];
 
-/// Who asks about a call that a crash interrupted.
+/// Who asks about a call whose outcome is not known.
 pub const LOST: &str = "lost-call";
 
-fn lost() -> Verdict {
-    let reasons = vec!["this exact call was interrupted by a crash and may have taken effect; a yes runs it again".to_owned()];
-    Verdict::Review { reasons, rules: vec![LOST.into()] }
+/// What a person is asked about such a call.
+fn interrupted(why: &str) -> Verdict {
+    let because = if why.is_empty() { String::new() } else { format!(" ({why})") };
+    let reason = format!("this exact call was interrupted{because} and may have taken effect; a yes runs it again");
+    Verdict::Review { reasons: vec![reason], rules: vec![LOST.into()] }
+}
+
+/// A task remembered by an earlier version has no reasons.
+fn lost_calls(task: &Task) -> BTreeMap<String, String> {
+    let why = |bind: &String| task.lost_why.get(bind).cloned().unwrap_or_default();
+    task.lost.iter().map(|bind| (bind.clone(), why(bind))).collect()
 }
 
 /// The verdict on a call.
@@ -98,8 +107,8 @@ pub struct CallerRights {
     grants: Vec<Grant>,
     pub(crate) ancestors: Vec<Ancestor>,
     calls_left: Option<u64>,
-    /// Binds of calls that a crash interrupted.
-    lost: Vec<String>,
+    /// Binds of calls whose outcome is not known, and why.
+    lost: BTreeMap<String, String>,
     token: Option<TokenFacts>,
     /// The only tools that the task's own calls may use.
     tool_lists: Vec<ToolList>,
@@ -138,7 +147,7 @@ impl CallerRights {
             grants: live.filter(|grant| world.is_granted(grant, pid, zone, task)).cloned().collect(),
             ancestors: ancestors.map(|process| Ancestor::of(world, process)).collect(),
             calls_left: world.calls_left(task),
-            lost: task.and_then(|task| world.tasks.get(&task)).map(|task| task.lost.clone()).unwrap_or_default(),
+            lost: task.and_then(|task| world.tasks.get(&task)).map(lost_calls).unwrap_or_default(),
             token: None,
             tool_lists: Vec::new(),
             now: now.clone(),
@@ -154,10 +163,15 @@ impl CallerRights {
         self
     }
 
-    /// For a call of the past, of which `lost` says that a crash had interrupted it before: bans are of their moment too.
+    /// For a call of the past, of which `lost` says that it had been interrupted before: bans are of their moment too.
     #[must_use]
     pub fn for_past_call(self, lost: Option<&str>) -> CallerRights {
-        CallerRights { bans: Vec::new(), lost: lost.map(str::to_owned).into_iter().collect(), token: None, ..self.without_grants() }
+        CallerRights {
+            bans: Vec::new(),
+            lost: lost.map(|bind| (bind.to_owned(), String::new())).into_iter().collect(),
+            token: None,
+            ..self.without_grants()
+        }
     }
 
     /// For what is not a call of the task's brain: its budget of calls does not count.

@@ -75,7 +75,7 @@ impl SettingsFault {
 
 impl From<SettingsFault> for world::Fault {
     fn from(fault: SettingsFault) -> world::Fault {
-        world::Fault::new(world::FaultKind::Io, "the kernel's own settings cannot be used", fault.why).fix(fault.fix)
+        world::Fault::new(world::FaultKind::Settings, "the kernel's own settings cannot be used", fault.why).fix(fault.fix)
     }
 }
 

@@ -198,7 +198,8 @@ fn opening(world: &World, user: &str, unsealed: u64, findings: &[Finding], left:
     }
     events.extend(crash::settle(world, left));
     for (call, open) in &world.calls {
-        let why = "the kernel ended before its outcome was known".to_owned();
+        let ended = if world.is_running { "the kernel ended without notice" } else { "the kernel was stopped" };
+        let why = format!("{ended} before its outcome was known");
         events.push(CallLost { pid: open.pid, task: open.task, call: *call, tool: open.tool.clone(), why }.into());
     }
     for process in

@@ -6,6 +6,7 @@
 use crate::keep::KeptList;
 use crate::queue::check_prompt;
 use crate::{Kernel, MERGE, episode, keep, merge};
+use workspace::Conflict;
 use world::event::{BudgetSet, MergeRejected, ReviewAnswered, TaskContinued, TaskPrioritized, WorkspaceClosed};
 use world::{
     Answer, Budget, Capability, Code, Event, Fault, FaultKind, MergeState, Mode, Refusal, Remedy, ReviewId, ReviewState, Stop, Task,
@@ -106,21 +107,22 @@ impl Kernel {
         let task = self.tasks.settled(id).await?;
         may_continue(&task)?;
         let _keeps = self.blobs.hold().await;
-        let (rebased, clashing) = if newer_base { self.rebased(&task).await? } else { (None, Vec::new()) };
-        let prompt = changes_prompt(comment.as_deref(), newer_base, &clashing);
+        let (rebased, clashes) = if newer_base { self.rebased(&task).await? } else { (None, Clashes::default()) };
+        let prompt = changes_prompt(comment.as_deref(), newer_base, &clashes);
         check_prompt(&prompt, Remedy::SayMore { task: id })?;
         let original = self.ledger.keep_prompt(&prompt).await?;
         self.continue_task(id, by, Wish::Changes { review, comment, prompt, original, rebased }).await
     }
 
     /// A task's work over the project as it is now, and the paths that both sides changed in the same place.
-    async fn rebased(&self, task: &Task) -> Result<(Option<KeptList>, Vec<String>), Stop> {
+    async fn rebased(&self, task: &Task) -> Result<(Option<KeptList>, Clashes), Stop> {
         let frozen = merge::frozen(self, task, "").await?;
         let whole = keep::kept(self, task).await?;
         let mut changes = whole.ok_or_else(|| Fault::new(FaultKind::Bug, "a proposal has no changes", task.id))?.changes;
         changes.rebase_all(&frozen, &|bytes| self.ledger.keep(bytes))?;
-        let clashing = frozen.conflicts.into_iter().filter(|conflict| conflict.marked.is_some()).map(|conflict| conflict.path);
-        Ok((Some(KeptList::store(self, changes)?), clashing.collect()))
+        let (marked, whole) = frozen.conflicts.into_iter().partition::<Vec<_>, _>(|conflict| conflict.marked.is_some());
+        let paths = |conflicts: Vec<Conflict>| conflicts.into_iter().map(|conflict| conflict.path).collect();
+        Ok((Some(KeptList::store(self, changes)?), Clashes { marked: paths(marked), whole: paths(whole) }))
     }
 
     /// Goes on with what was said to a task in the moment of its end.
@@ -189,8 +191,17 @@ fn to_front(world: &World, id: TaskId, by: &str) -> Option<Event> {
     waits.then(|| TaskPrioritized { pid, task: Some(id), priority: world.front(pid), by: by.to_owned() }.into())
 }
 
+/// Paths that a task and somebody else changed in ways that do not go together.
+#[derive(Default)]
+struct Clashes {
+    /// Both sides stand in the text, marked.
+    marked: Vec<String>,
+    /// The task's version stands there.
+    whole: Vec<String>,
+}
+
 /// What a brain is told whose merge was sent back.
-fn changes_prompt(comment: Option<&str>, newer_base: bool, clashing: &[String]) -> String {
+fn changes_prompt(comment: Option<&str>, newer_base: bool, clashes: &Clashes) -> String {
     let mut parts = Vec::new();
     if let Some(comment) = comment {
         parts.push(format!("Your changes were reviewed and are not merged yet. Changes requested: {comment}"));
@@ -198,12 +209,16 @@ fn changes_prompt(comment: Option<&str>, newer_base: bool, clashing: &[String]) 
     if newer_base {
         parts.push("The project changed after you began. Your changes now lie over the newer version.".to_owned());
     }
-    if !clashing.is_empty() {
-        let paths = clashing.join(", ");
+    if !clashes.marked.is_empty() {
+        let paths = clashes.marked.join(", ");
         parts.push(format!(
             "Both you and somebody else changed the same lines of {paths}: settle what stands between `<<<<<<<` and `>>>>>>>` there, and \
              remove the marks."
         ));
+    }
+    if !clashes.whole.is_empty() {
+        let paths = clashes.whole.join(", ");
+        parts.push(format!("Somebody else changed {paths} too. Your version stands there; unless you change it, a person has to choose."));
     }
     parts.join("\n")
 }

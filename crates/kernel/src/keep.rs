@@ -143,7 +143,7 @@ impl Kernel {
             }
             let (pid, task_id) = (task.pid, Some(id));
             let dropped = || WorkDropped { pid, task: task_id, by: by.to_owned(), reason: "dropped".into() }.into();
-            let mut events: Vec<Event> = withdrawal(world, task, by, "dropped").into_iter().collect();
+            let mut events: Vec<Event> = withdrawal(world, task, by, merge::DROPPED).into_iter().collect();
             events.extend(task.kept.iter().map(|_| dropped()));
             if task.state == TaskState::Stopped {
                 events.push(TaskCancelled { pid, task: task_id, by: by.to_owned() }.into());

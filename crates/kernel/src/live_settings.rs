@@ -7,8 +7,17 @@ use crate::Kernel;
 use gate::Templates;
 use host::{OperatorSettings, RoomSettings, SettingsFault, SettingsState};
 use models::{CheckedSettings, UnusableSettings};
+use std::path::Path;
 use std::time::Duration;
-use world::Event;
+use world::{Event, Fault};
+
+/// Refuses settings that no kernel could start with. `variables` are those of whoever would start it.
+pub fn check_settings(home: &Path, variables: &[(String, String)]) -> Result<(), Fault> {
+    let settings = OperatorSettings::read(home)?;
+    Templates::of_operator(&settings.sandbox).map_err(SettingsFault::in_config)?;
+    RoomSettings::read(&settings, home, variables).map_err(SettingsFault::in_config)?;
+    Ok(CheckedSettings::read(home, &settings.models())?.check()?)
+}
 
 /// For changes that no command follows.
 const LOOK_EVERY: Duration = Duration::from_secs(3);

@@ -9,12 +9,18 @@ mod auto;
 mod commit;
 mod diff;
 mod import;
+mod list;
 mod others;
+mod pieces;
 mod undo;
 
 pub use answer::{MergeOutcome, MergeWish};
+pub(crate) use list::DROPPED;
+pub use list::MergeLine;
+pub use pieces::Piece;
+pub(crate) use pieces::PieceCache;
+pub use undo::UndoOutcome;
 pub(crate) use undo::finish_undone;
-pub use undo::{MergeLine, UndoOutcome};
 
 use crate::file_thread::on_own_thread;
 use crate::{Kernel, MERGE};
@@ -76,7 +82,7 @@ pub(crate) async fn propose(kernel: &Kernel, task: &Task, summary: &str) -> Resu
         let proposed = MergeProposed { pid, task: id, merge, digest, frozen: blob, paths, summary: summary.to_owned() };
         let mut events: Vec<Event> = vec![proposed.into()];
         if nothing {
-            let reason = "every change is left out".to_owned();
+            let reason = list::ALL_LEFT_OUT.to_owned();
             events.push(MergeRejected { pid, task: id, merge, by: "kernel".into(), reason: reason.clone() }.into());
             return (events, AfterProposal::Reject(reason));
         }
@@ -262,7 +268,7 @@ pub(crate) async fn resume(kernel: &Kernel, task: &Task, merge: Merge) -> Result
                 begin_apply(kernel, task, merge.id, frozen, Agreed::Person { by: &by, sides: &merge.sides }).await
             }
             Some((Answer::Deny, by)) => {
-                reject(kernel, task, merge.id, &by, "refused in review").await?;
+                reject(kernel, task, merge.id, &by, list::REFUSED).await?;
                 finish(kernel, task, &with_note(&frozen.summary, &format!("changes rejected by {by}")), Vec::new()).await
             }
             // Its task goes on in the same commit.

@@ -1,6 +1,7 @@
 //! The tasks that something is being done about, and how that is cancelled.
 
 use crate::Kernel;
+use crate::merge::PieceCache;
 use ledger::Ledger;
 use models::RequestOwner;
 use parking_lot::Mutex;
@@ -21,6 +22,8 @@ pub struct Tasks {
     pub(crate) works: Arc<RunningWork>,
     /// Tasks whose kept changes a person proposes to choose among: no rule lets all of them pass.
     pub(crate) choosing: Mutex<HashSet<TaskId>>,
+    /// A patch or a file that somebody is fetching.
+    pub(crate) pieces: PieceCache,
     /// Long work with files, and how far it is.
     pub counted: Arc<CountedWorks>,
     /// Brains that are told when something in their room must wait for a person.
@@ -36,6 +39,7 @@ impl Tasks {
             episodes: Mutex::default(),
             works: Arc::default(),
             choosing: Mutex::default(),
+            pieces: PieceCache::default(),
             counted: Arc::new(CountedWorks::new(hold)),
             waiters: Mutex::default(),
             ready: Notify::new(),

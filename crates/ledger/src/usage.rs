@@ -20,6 +20,8 @@ pub struct ProcessAccount {
     pub account: Account,
     /// What of its own spending is only an estimate.
     pub guessed: Spend,
+    /// The same of it and everything below it, as the account counts.
+    pub guessed_in_tree: Spend,
     /// What its own requests may have cost beyond that.
     pub held: Spend,
 }
@@ -54,11 +56,18 @@ impl Ledger {
     /// Processes with a budget or with spending, by pid.
     pub fn accounts(&self) -> Vec<ProcessAccount> {
         self.look(|world| {
+            let mut in_tree = BTreeMap::<Pid, Spend>::new();
+            for (row, guess) in &world.books.guesses {
+                for process in world.ancestry(row.pid) {
+                    in_tree.entry(process.pid).or_default().add(&row.tier, guess.tokens, guess.micros);
+                }
+            }
             let known = |(pid, account): (&Pid, &Account)| ProcessAccount {
                 pid: *pid,
                 name: name(world, *pid),
                 account: account.clone(),
                 guessed: world.books.guessed(*pid),
+                guessed_in_tree: in_tree.get(pid).cloned().unwrap_or_default(),
                 held: world.books.held_of(*pid),
             };
             world.books.accounts.iter().map(known).collect()

@@ -1,6 +1,6 @@
 //! What the operator's `config.yml` and `prices.yaml` say of models: checked as a whole, then taken as a whole.
 
-use gateway::Gateway;
+use gateway::{Gateway, Upstream};
 use std::path::Path;
 use std::time::Duration;
 use world::{Fault, FaultKind};
@@ -30,6 +30,11 @@ impl CheckedSettings {
         Ok(CheckedSettings { settings: settings.clone(), hold, prices })
     }
 
+    /// Refuses what no gateway can be made of.
+    pub fn check(&self) -> Result<(), UnusableSettings> {
+        Gateway::new(&self.settings, Upstream::new(&[]), self.hold).map(drop).map_err(UnusableSettings::from)
+    }
+
     pub(crate) fn setup(mut self, gateway: &Gateway) -> ModelSetup {
         gateway.providers().for_each(|provider| self.prices.known_by(&provider.name, provider.host()));
         ModelSetup { prices: self.prices, record: self.settings.gateway.record, loopback: self.settings.gateway.loopback }
@@ -51,7 +56,7 @@ impl From<gateway::BadSettings> for UnusableSettings {
 
 impl From<UnusableSettings> for Fault {
     fn from(bad: UnusableSettings) -> Fault {
-        Fault::new(FaultKind::Io, "the kernel's own settings cannot be used", bad.why).fix(bad.fix)
+        Fault::new(FaultKind::Settings, "the kernel's own settings cannot be used", bad.why).fix(bad.fix)
     }
 }
 

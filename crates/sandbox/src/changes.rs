@@ -70,6 +70,10 @@ pub enum FileKind {
 pub struct Refused {
     pub path: PathBuf,
     pub why: &'static str,
+    /// What of it is nobody's but the task's, and could be kept: a link, the files of an embedded repository without its store.
+    pub changes: Vec<Change>,
+    /// Whether that is all that changed there.
+    pub is_whole: bool,
 }
 
 /// All of it, in the order of paths.
@@ -170,9 +174,7 @@ impl Walk {
                 if self.seeking && is_embedded(&inner, inner_lower.as_ref())? {
                     let mut walk = Walk { found: Changes::default(), seeking: false };
                     walk.plain_entry(upper, lower, name, opaque, at, depth)?;
-                    if walk.found != Changes::default() {
-                        self.refuse(at, EMBEDDED);
-                    }
+                    self.refuse_repository(at, walk.found);
                     return Ok(());
                 }
                 let mode_changed = same_kind.is_some_and(|before| permissions(before) != permissions(&now));
@@ -247,16 +249,18 @@ impl Walk {
         if old.as_ref() == Some(&target) {
             return Ok(());
         }
-        if leaves_project(at, &target) {
-            self.refuse(at, "it is a link out of the project");
-            return Ok(());
-        }
-        if target.components().any(|part| is_protected(part.as_os_str())) {
-            self.refuse(at, "it is a link to what git or skep itself keeps");
-            return Ok(());
-        }
+        let leads_out = leaves_project(at, &target);
+        let is_protected = target.components().any(|part| is_protected(part.as_os_str()));
         let kind = if old.is_some() { ChangeKind::Modified } else { ChangeKind::Created };
-        self.add(kind, FileKind::Symlink { target }, at, now)
+        self.add(kind, FileKind::Symlink { target }, at, now)?;
+        let why = match (leads_out, is_protected) {
+            (true, _) => "it is a link out of the project",
+            (false, true) => "it is a link to what git or skep itself keeps",
+            (false, false) => return Ok(()),
+        };
+        let changes = self.found.changes.pop().into_iter().collect();
+        self.found.refused.push(Refused { path: at.to_owned(), why, changes, is_whole: true });
+        Ok(())
     }
 
     /// Everything of the project that is gone with this path.
@@ -295,7 +299,21 @@ impl Walk {
     }
 
     fn refuse(&mut self, at: &Path, why: &'static str) {
-        self.found.refused.push(Refused { path: at.to_owned(), why });
+        self.found.refused.push(Refused { path: at.to_owned(), why, changes: Vec::new(), is_whole: false });
+    }
+
+    /// Refuses what changed in an embedded repository, if something did.
+    fn refuse_repository(&mut self, at: &Path, found: Changes) {
+        if found == Changes::default() {
+            return;
+        }
+        let Changes { mut changes, refused } = found;
+        let is_whole = refused.iter().all(|no| no.is_whole);
+        changes.extend(refused.into_iter().flat_map(|no| no.changes));
+        let known: usize = self.found.refused.iter().map(|no| no.changes.len()).sum();
+        let fits = known + changes.len() <= ENTRIES_MAX;
+        let changes = if fits { changes } else { Vec::new() };
+        self.found.refused.push(Refused { path: at.to_owned(), why: EMBEDDED, changes, is_whole: is_whole && fits });
     }
 }
 

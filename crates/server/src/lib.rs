@@ -31,7 +31,7 @@ mod zone;
 pub use journal::OWN_KEY;
 pub use kernel::BrainSpec;
 pub use kernel::{is_unseen, readable, unified};
-pub use run::{run, run_until_eof};
+pub use run::{check_settings, run, run_until_eof};
 
 /// The typed API of extension rules, for `skep policy types`.
 pub fn extension_types() -> &'static str {

@@ -119,7 +119,7 @@ pub(crate) fn notices(kernel: &Kernel) -> KernelNoticesResult {
     let (rejected, fix) = rejected.map(|fault| (fault.why, fault.fix)).unzip();
     let policy_drifts = kernel.gate.policies.home_drifts();
     let settings = (rejected.is_some() || taken.is_some() || policy_drifts).then_some(SettingsView { rejected, fix, policy_drifts, taken });
-    KernelNoticesResult { doubts, crash, settings }
+    KernelNoticesResult { doubts, crash, settings, disk_full: kernel.ledger.journal().is_low() }
 }
 
 pub(crate) fn verification(kernel: &Kernel) -> VerificationStatus {

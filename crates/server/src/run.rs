@@ -104,9 +104,7 @@ async fn serve_in(home: Home, launcher: sandbox::Launcher, input: Option<OwnedFd
     let path = wire::socket_path(&home.path);
     let faults = Kill::from_env()?;
     let options = Options { faults: faults.journal, ..Options::default() };
-    // A variable that is not UTF-8 is not passed on.
-    let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
-    let tuning = Tuning { variables: std::env::vars_os().filter_map(text).collect(), hold: hold()?, ..Tuning::default() };
+    let tuning = Tuning { variables: variables(), hold: hold()?, ..Tuning::default() };
     let kernel = Kernel::boot_tuned(home, launcher, options, faults.at, tuning).await?;
     let listener = listen(&path)?;
     let stop = Arc::new(Notify::new());
@@ -134,6 +132,21 @@ async fn serve_in(home: Home, launcher: sandbox::Launcher, input: Option<OwnedFd
         Ok(stopped) => stopped,
         Err(_) => Err(Fault::new(FaultKind::Stopping, "the kernel did not stop in time", "something still holds the journal")),
     }
+}
+
+/// A variable that is not UTF-8 is not passed on.
+fn variables() -> Vec<(String, String)> {
+    let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
+    std::env::vars_os().filter_map(text).collect()
+}
+
+/// Refuses, in the words of the start that it would fail, settings that no kernel of this home could start with.
+pub fn check_settings(home: &Path) -> Result<(), wire::RpcError> {
+    kernel::check_settings(home, &variables()).map_err(|fault| {
+        let code = crate::rpc_error::start_code(&fault);
+        let error = wire::RpcError::new(code, fault.what.clone()).why(fault.why.clone());
+        fault.advice().map_or(error.clone(), |fix| error.fix(fix))
+    })
 }
 
 /// Comes back when nobody can write to the pipe any more; never without one.

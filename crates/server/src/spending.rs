@@ -42,9 +42,9 @@ pub(crate) fn usage(kernel: &Kernel, by: By) -> ModelUsageResult {
 
 pub(crate) fn budgets(kernel: &Kernel) -> BudgetListResult {
     let waits = kernel.models.waits();
-    let view = |ProcessAccount { pid, name, account, guessed, held }| {
+    let view = |ProcessAccount { pid, name, account, guessed, guessed_in_tree, held }| {
         let waits = waits.iter().filter(|wait| wait.of() == pid).map(wait_view).collect();
-        AccountView { pid, name, account, guessed, held_of_its_own: held, waits }
+        AccountView { pid, name, account, guessed, guessed_in_tree, held_of_its_own: held, waits }
     };
     BudgetListResult { accounts: kernel.ledger.accounts().into_iter().map(view).collect() }
 }

@@ -99,21 +99,14 @@ pub(crate) async fn diff(kernel: &Kernel, id: TaskId) -> Result<TaskDiffResult, 
 /// A piece of a changed file.
 pub(crate) async fn file(kernel: &Kernel, params: &TaskFileParams) -> Result<TaskFileResult, RpcError> {
     let version = if params.before { kernel::FileVersion::Before } else { kernel::FileVersion::After };
-    let bytes = kernel.changed_file(params.task, &params.path, version).await.map_err(rpc_error)?;
-    Ok(piece(&bytes, params.offset))
+    let piece = kernel.changed_file(params.task, &params.path, version, params.offset, FILE_PIECE_BYTES).await.map_err(rpc_error)?;
+    Ok(TaskFileResult { bytes: piece.total, data: wire::base64::encode(&piece.data) })
 }
 
 /// A piece of a task's changes as a patch for git.
 pub(crate) async fn patch(kernel: &Kernel, params: &TaskPatchParams) -> Result<TaskPatchResult, RpcError> {
-    let (whole, digest) = kernel.git_patch(params.task).await.map_err(rpc_error)?;
-    let TaskFileResult { bytes, data } = piece(&whole, params.offset);
-    Ok(TaskPatchResult { bytes, digest, data })
-}
-
-fn piece(bytes: &[u8], offset: u64) -> TaskFileResult {
-    let from = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
-    let piece = &bytes[from..bytes.len().min(from + FILE_PIECE_BYTES)];
-    TaskFileResult { bytes: bytes.len() as u64, data: wire::base64::encode(piece) }
+    let piece = kernel.git_patch(params.task, params.offset, FILE_PIECE_BYTES).await.map_err(rpc_error)?;
+    Ok(TaskPatchResult { bytes: piece.total, digest: piece.digest, data: wire::base64::encode(&piece.data) })
 }
 
 pub(crate) async fn merge(kernel: &Kernel, params: TaskMergeParams, by: &str) -> Result<TaskMergeResult, RpcError> {

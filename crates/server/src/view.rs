@@ -299,6 +299,7 @@ pub(crate) fn merges(kernel: &Kernel) -> Result<merge::MergeListResult, RpcError
         merge: line.merge,
         task: line.task,
         state: line.state,
+        replaced: line.is_replaced,
         digest: line.digest,
         summary: line.summary,
         files: line.files as u64,

@@ -53,7 +53,7 @@ fn stands(state: &State) -> ChangedState {
 pub async fn changed_paths(room: &Workspace, also: BTreeSet<String>) -> Result<BTreeSet<String>, Stop> {
     let found = room.changes().await.map_err(room_fault)?;
     let named: Vec<_> = found.changes.into_iter().filter(|change| change.path.to_str().is_some()).collect();
-    let ignored = freeze::ignored(room, &named, &found.refused).await?;
+    let ignored = crate::ignored::ignored(room, &named, &found.refused).await?;
     let mut paths = also;
     paths.extend(freeze::whole(named).iter().map(|change| change.path.to_string_lossy().into_owned()));
     paths.retain(|path| !ignored.contains(path));

@@ -29,14 +29,24 @@ pub struct NewCommit {
     pub objects: Vec<(PathBuf, Vec<u8>)>,
 }
 
-/// Refuses what no commit can be made of: signed commits, contents that a filter changes, and paths that `parent` or, with `index`, the
+/// Where a commit goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CommitPlace {
+    /// On what is checked out, whose index counts too.
+    Head,
+    /// On a branch that begins where HEAD is, such as a new one.
+    BranchAtHead,
+    OtherBranch,
+}
+
+/// Refuses what no commit can be made of: signed commits, contents that a filter changes, and paths that `parent` or, on HEAD, the
 /// index has otherwise than the merge found them.
 pub async fn check(
     room: &Workspace,
     parent: Option<&str>,
     steps: &[&MergeStep],
     blobs: &ReadBlob<'_>,
-    with_index: bool,
+    place: CommitPlace,
 ) -> Result<(), Stop> {
     let signs = git(room, &["config", "--type=bool", "--default=false", "--get", "commit.gpgsign"], None).await?;
     if signs.trim_ascii() == b"true" {
@@ -49,7 +59,7 @@ pub async fn check(
             .into());
     }
     let committed = tree_entries(room, parent, &paths).await?;
-    let staged = if with_index { Some(index_entries(room, &paths, &[]).await?) } else { None };
+    let staged = if place == CommitPlace::Head { Some(index_entries(room, &paths, &[]).await?) } else { None };
     let mut edited = BTreeSet::new();
     for step in steps.iter().filter(|step| step.before != State::Folder) {
         let path = step.path.path.as_str();
@@ -65,12 +75,12 @@ pub async fn check(
     let named: Vec<String> = edited.iter().take(5).map(|path| format!("`{path}`")).collect();
     let more = if edited.len() > named.len() { format!(" and {} more", edited.len() - named.len()) } else { String::new() };
     let named = named.join(", ");
-    Err(match with_index {
-        true => {
+    Err(match place {
+        CommitPlace::Head | CommitPlace::BranchAtHead => {
             let what = format!("{named}{more} held edits of yours that no commit has, and a commit of the merge would take them in");
             Refusal::new(Code::WrongState, what).hint("commit or stash your edits first, or merge without a commit")
         }
-        false => {
+        CommitPlace::OtherBranch => {
             let what = format!("{named}{more} is not on that branch as it is here, where the task began");
             Refusal::new(Code::WrongState, what).hint("take the name of a new branch, or merge without a commit")
         }

@@ -5,66 +5,31 @@
 
 use crate::aside;
 use crate::frozen::{Conflict, FrozenPath};
-use crate::git_room::git;
+use crate::ignored::{ignored, is_ignored};
 use crate::links::Origin;
-use crate::reader::{self, Folder};
+use crate::path_call::{ChangeGate, PathCall};
 use crate::room_fault;
 use crate::shape::ReadBlob;
-use crate::special;
 use crate::three;
 use crate::tree::{FileState, State, Tree};
+use crate::unsettled::{MARKS_LEFT, has_marks, task_side};
 use crate::was::{BaseState, Bases};
 use crate::whole::{self, Fate, LeftOut, Swaps};
 use sandbox::{Change, ChangeKind, FileKind, Refused, Workspace};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use world::{MergePath, PathChange, Stop, limits};
 
-/// What the gate knows reads and changes of paths as.
-pub const READ: &str = "fs.read";
-pub const WRITE: &str = "fs.write";
-pub const MOVE: &str = "fs.move";
+/// Behind the reason of what stays out, where it is gone with the task's room.
+pub const NOT_KEPT: &str = "; the change is not kept";
+const UNNAMED: &str = "its name is not valid UTF-8";
 
-/// One change of a path, as a call that the gate knows.
-#[derive(Debug)]
-pub struct PathCall<'a> {
-    pub tool: &'static str,
-    /// Old and new name of a move; else the one path.
-    pub paths: Vec<&'a str>,
-    pub size: u64,
-    /// The text of a write, as its call would have it.
-    pub content: Option<String>,
-}
-
-impl<'a> PathCall<'a> {
-    pub fn of(path: &'a str, from: Option<&'a str>, to: Option<&'a str>, gone: bool, size: u64) -> PathCall<'a> {
-        match (from, to) {
-            (None, None) => PathCall { tool: if gone { "fs.delete" } else { WRITE }, paths: vec![path], size, content: None },
-            (from, to) => PathCall { tool: MOVE, paths: vec![from.unwrap_or(path), to.unwrap_or(path)], size, content: None },
-        }
+/// Why a path is refused, and what will be kept of it.
+fn why_refused(no: &Refused) -> String {
+    match (no.changes.is_empty(), no.is_whole) {
+        (true, _) => format!("{}{NOT_KEPT}", no.why),
+        (false, true) => no.why.to_owned(),
+        (false, false) => format!("{}; only its files are kept", no.why),
     }
-
-    /// The same with the bytes that a write writes. No call has more of them than an input may hold, so no more is shown.
-    pub fn with_content(self, bytes: &[u8]) -> PathCall<'a> {
-        let shown = &bytes[..bytes.len().min(limits::INPUT_BYTES_MAX)];
-        let content = (self.tool == WRITE).then(|| String::from_utf8_lossy(shown).into_owned());
-        PathCall { content, ..self }
-    }
-
-    pub fn of_frozen(frozen_path: &'a FrozenPath) -> PathCall<'a> {
-        // A file that gives its place to a folder goes.
-        let gone = matches!(frozen_path.new, State::Absent | State::Folder);
-        PathCall::of(&frozen_path.path, frozen_path.from.as_deref(), frozen_path.to.as_deref(), gone, frozen_path.size)
-    }
-}
-
-/// Who says whether a changed path may go into the project; the kernel's gate.
-pub trait ChangeGate {
-    /// A question for a person, if there is one, or why the path stays out.
-    fn may_change(&self, deed: &PathCall<'_>, path: &str) -> impl Future<Output = Result<Result<Option<String>, String>, Stop>>;
-
-    /// Does it look at what is written?
-    fn reads_content(&self) -> bool;
 }
 
 /// What a look at one path gave.
@@ -86,13 +51,14 @@ pub struct RoomChanges {
 impl RoomChanges {
     pub async fn of(room: &Workspace) -> Result<RoomChanges, Stop> {
         let found = room.changes().await.map_err(room_fault)?;
-        let mut refused: Vec<MergePath> =
-            found.refused.iter().map(|no| left_out(&no.path.to_string_lossy(), PathChange::Refused, no.why)).collect();
         let (named, nameless): (Vec<_>, Vec<_>) = found.changes.into_iter().partition(|change| change.path.to_str().is_some());
-        refused.extend(
-            nameless.iter().map(|change| left_out(&change.path.to_string_lossy(), path_change(change), "its name is not valid UTF-8")),
-        );
         let ignored = ignored(room, &named, &found.refused).await?;
+        let is_shown = |no: &&Refused| !is_ignored(&no.path, &ignored);
+        let shown = found.refused.iter().filter(is_shown);
+        let mut refused: Vec<MergePath> =
+            shown.map(|no| left_out(&no.path.to_string_lossy(), PathChange::Refused, &why_refused(no))).collect();
+        let unnamed = nameless.iter().filter(|change| !is_ignored(&change.path, &ignored));
+        refused.extend(unnamed.map(|change| left_out(&change.path.to_string_lossy(), PathChange::Refused, UNNAMED)));
         let all: Vec<Change> = named.iter().chain(&nameless).cloned().collect();
         let swaps = Swaps::of(&all, &ignored, &found.refused);
         let wanted = whole(named).into_iter().filter(|change| !ignored.contains(&*change.path.to_string_lossy())).collect();
@@ -143,7 +109,7 @@ impl<G: ChangeGate> Freezer<'_, G> {
             let path = change.path.to_string_lossy().into_owned();
             // What a room does not show is no change of its task's, wherever it came from.
             let looked = match (self.masked)(&path) {
-                Some(by) => PathOutcome::Exclude(format!("it is masked: {by}")),
+                Some(by) => PathOutcome::Exclude(format!("it is masked: {by}{NOT_KEPT}")),
                 None => look.at(change, &path, &renames).await?,
             };
             match looked {
@@ -292,7 +258,11 @@ impl<G: ChangeGate> PathFreezer<'_, G> {
             Err(why) => return Ok(PathOutcome::Exclude(why)),
         };
         if change.size > limits::MERGE_FILE_MAX {
-            return Ok(PathOutcome::Exclude(format!("it has {} bytes; at most {} are merged", change.size, limits::MERGE_FILE_MAX)));
+            return Ok(PathOutcome::Exclude(format!(
+                "it has {} bytes; at most {} are merged or kept",
+                change.size,
+                limits::MERGE_FILE_MAX
+            )));
         }
         let theirs = match change.kind {
             ChangeKind::Deleted => FileState::Absent,
@@ -326,7 +296,7 @@ impl<G: ChangeGate> PathFreezer<'_, G> {
             unguarded: false,
         };
         let found = self.compare(frozen_path, &was, &mine, &theirs).await?;
-        self.guard(found)
+        self.guard(self.still_unsettled(found, path, &mine, &theirs)?)
     }
 
     /// What stands there must not be lost to an edit at the same moment. Where that can't be held, a person is told.
@@ -449,6 +419,36 @@ impl<G: ChangeGate> PathFreezer<'_, G> {
         }
     }
 
+    /// A conflict that the task was sent back with, and did not settle, is one still. Marks count wherever they were moved to.
+    fn still_unsettled(&self, found: PathOutcome, path: &str, mine: &FileState, theirs: &FileState) -> Result<PathOutcome, Stop> {
+        let before = self.with.bases.unsettled(path);
+        if !self.with.bases.has_unsettled() {
+            return Ok(found);
+        }
+        let (new, is_included) = match &found {
+            PathOutcome::Include(change) => (&change.new, true),
+            PathOutcome::Conflict(conflict) => (&conflict.theirs, false),
+            PathOutcome::Unchanged | PathOutcome::Exclude(_) => return Ok(found),
+        };
+        let project = if let FileState::File { bytes, .. } = mine { bytes.as_slice() } else { &[] };
+        if let (FileState::File { bytes, .. }, State::File { mode, .. }) = (theirs, new)
+            && has_marks(bytes, project)
+        {
+            let text = task_side(bytes).map(|text| (self.with.keep)(text.as_bytes())).transpose()?;
+            let settled = text.map(|blob| State::File { blob, mode: *mode, owner: None });
+            return Ok(marked(found, settled.or_else(|| before.map(|before| before.theirs.clone()))));
+        }
+        Ok(match (found, before) {
+            (PathOutcome::Include(change), Some(before))
+                if is_included && !before.is_marked && before.theirs.plain() == change.new.plain() =>
+            {
+                let mine = Some(change.old.clone());
+                PathOutcome::Conflict(self.clash(&change, &before.why, mine, None))
+            }
+            (found, _) => found,
+        })
+    }
+
     fn clash(&self, frozen_path: &FrozenPath, why: &str, mine: Option<State>, marked: Option<String>) -> Conflict {
         Conflict {
             path: frozen_path.path.clone(),
@@ -462,39 +462,24 @@ impl<G: ChangeGate> PathFreezer<'_, G> {
     }
 }
 
+/// A text with marks as a conflict, of which the task's side is `settled`; without one there is nothing to choose.
+fn marked(found: PathOutcome, settled: Option<State>) -> PathOutcome {
+    PathOutcome::Conflict(match found {
+        PathOutcome::Include(FrozenPath { path, size, old, new, unguarded, .. }) => {
+            let marked = if let State::File { blob, .. } = &new { Some(blob.clone()) } else { None };
+            let mine = settled.is_some().then_some(old);
+            Conflict { path, why: MARKS_LEFT.to_owned(), size, mine, theirs: settled.unwrap_or(new), marked, unguarded }
+        }
+        PathOutcome::Conflict(conflict) => match settled {
+            Some(theirs) => Conflict { theirs, ..conflict },
+            None => Conflict { mine: None, ..conflict },
+        },
+        other => return other,
+    })
+}
+
 /// Execution for whoever may read, or for nobody.
 fn with_execution(mode: u32, executable: bool) -> u32 {
     let plain = mode & 0o777 & !0o111;
     if executable { plain | ((plain & 0o444) >> 2) } else { plain }
-}
-
-/// Paths that git ignores are the clone's own and never merged.
-///
-/// A job may have left a repository in which git does not work. Then nothing is ignored: a person sees more, and nothing is hidden.
-pub async fn ignored(room: &Workspace, changes: &[Change], refused: &[Refused]) -> Result<BTreeSet<String>, Stop> {
-    // What was a folder's and is now behind a link or a file; git does not look there, and stops.
-    let mut in_the_way: BTreeSet<&Path> = refused.iter().map(|no| no.path.as_path()).collect();
-    in_the_way.extend(changes.iter().filter(|c| c.kind == ChangeKind::Created && c.file != FileKind::Folder).map(|c| c.path.as_path()));
-    let mut stdin = Vec::new();
-    for change in changes.iter().filter(|change| !change.path.ancestors().skip(1).any(|above| in_the_way.contains(above))) {
-        stdin.extend_from_slice(change.path.to_string_lossy().as_bytes());
-        stdin.push(0);
-    }
-    if stdin.is_empty() {
-        return Ok(BTreeSet::new());
-    }
-    let upper = room.work().join("upper");
-    let is_unsafe = reader::bounded_walk(move || Folder::open(&upper).and_then(|upper| special::is_git_unsafe(&upper))).await?;
-    if is_unsafe.unwrap_or(true) {
-        world::log!("skep: a pipe or a link where git reads keeps git from saying what it ignores, so all is shown");
-        return Ok(BTreeSet::new());
-    }
-    let listed = match git(room, &["check-ignore", "-z", "--stdin"], Some(stdin)).await {
-        Err(Stop::Failed(fault)) => {
-            world::log!("skep: git cannot say what it ignores, so all is shown: {fault}");
-            return Ok(BTreeSet::new());
-        }
-        listed => listed?,
-    };
-    Ok(String::from_utf8_lossy(&listed).split('\0').filter(|path| !path.is_empty()).map(str::to_owned).collect())
 }

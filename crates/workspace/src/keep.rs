@@ -6,16 +6,19 @@
 //! *Does not know* tasks or the journal.
 
 use crate::aside;
-use crate::freeze::ignored;
 use crate::frozen::Frozen;
+use crate::ignored::{ignored, is_ignored};
 use crate::replay::{give, whiteout};
 use crate::room_fault;
 use crate::shape::ReadBlob;
 use crate::tree::{FileState, State, Tree};
+use crate::unsettled::Unsettled;
 use crate::was::{BaseState, Bases};
 use sandbox::{Change, ChangeKind, FileKind, Workspace};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use world::{Fault, FaultKind, MergePath, PathChange, Stop, limits};
@@ -26,6 +29,9 @@ pub struct KeptChanges {
     /// HEAD when the task first began.
     pub began: Option<String>,
     pub paths: BTreeMap<String, KeptPath>,
+    /// What has a name that is no text. No merge takes it; whoever goes on finds it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unnamed: Vec<UnnamedPath>,
     /// What was not kept, and why: refused, as no merge would take it; or as work that was too much.
     #[serde(default)]
     pub left: Vec<MergePath>,
@@ -43,6 +49,21 @@ pub struct KeptPath {
     pub head: Option<String>,
     #[serde(default)]
     pub size: u64,
+    /// The path that it was moved from, whose own entry says that it is gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// A conflict that was laid out here. Whether it is settled by now is seen when the changes are frozen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unsettled: Option<Unsettled>,
+}
+
+/// A changed path whose name is not valid UTF-8.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnnamedPath {
+    /// The bytes of the path.
+    pub name: Vec<u8>,
+    pub state: State,
+    pub size: u64,
 }
 
 impl KeptChanges {
@@ -54,13 +75,16 @@ impl KeptChanges {
         serde_json::to_vec(self).map_err(|error| Fault::new(FaultKind::Bug, "kept work cannot be written", error))
     }
 
-    /// Files and links that differ; folders come and go with them.
+    /// Files and links that differ; folders come and go with them, and a rename is one.
     pub fn files(&self) -> u64 {
-        self.paths.values().filter(|path| path.state != State::Folder).count() as u64
+        let is_gone = |path: &&String| self.paths.get(*path).is_some_and(|path| path.state == State::Absent);
+        let moved: BTreeSet<&String> = self.paths.values().filter_map(|path| path.from.as_ref()).filter(is_gone).collect();
+        let states = self.paths.values().map(|path| &path.state).chain(self.unnamed.iter().map(|path| &path.state));
+        (states.filter(|state| **state != State::Folder).count() - moved.len()) as u64
     }
 
     pub fn bytes(&self) -> u64 {
-        self.paths.values().map(|path| path.size).sum()
+        self.paths.values().map(|path| path.size).chain(self.unnamed.iter().map(|path| path.size)).sum()
     }
 
     /// Work that was too much to be kept.
@@ -87,12 +111,14 @@ impl KeptChanges {
     pub fn rebase(
         &mut self,
         path: &str,
+        from: Option<String>,
         state: &State,
         over: &State,
         size: u64,
         keep: &dyn Fn(&[u8]) -> Result<String, Fault>,
     ) -> Result<(), Fault> {
-        let kept = KeptPath { state: without_owner(state.clone()), base: BaseState::given(over, keep)?, head: None, size };
+        let kept =
+            KeptPath { state: without_owner(state.clone()), base: BaseState::given(over, keep)?, head: None, size, from, unsettled: None };
         self.paths.insert(path.to_owned(), kept);
         Ok(())
     }
@@ -112,7 +138,7 @@ impl KeptChanges {
     /// one text, for whoever goes on to settle.
     pub fn rebase_all(&mut self, frozen: &Frozen, keep: &dyn Fn(&[u8]) -> Result<String, Fault>) -> Result<(), Fault> {
         for change in &frozen.changes {
-            self.rebase(&change.path, &change.new, &change.old, change.size, keep)?;
+            self.rebase(&change.path, change.from.clone(), &change.new, &change.old, change.size, keep)?;
         }
         for conflict in &frozen.conflicts {
             let Some(mine) = &conflict.mine else { continue };
@@ -120,7 +146,11 @@ impl KeptChanges {
                 (Some(marked), State::File { mode, .. }) => State::File { blob: marked.clone(), mode: *mode, owner: None },
                 (_, theirs) => theirs.clone(),
             };
-            self.rebase(&conflict.path, &state, mine, conflict.size, keep)?;
+            self.rebase(&conflict.path, None, &state, mine, conflict.size, keep)?;
+            if let Some(kept) = self.paths.get_mut(&conflict.path) {
+                let (why, theirs, is_marked) = (conflict.why.clone(), conflict.theirs.clone(), conflict.marked.is_some());
+                kept.unsettled = Some(Unsettled { why, theirs, is_marked });
+            }
         }
         self.began.clone_from(&frozen.head);
         Ok(())
@@ -140,17 +170,23 @@ pub struct KeepList {
 impl KeepList {
     pub async fn of(room: &Workspace) -> Result<KeepList, Stop> {
         let found = room.changes().await.map_err(room_fault)?;
-        let mut left: Vec<MergePath> = found.refused.iter().map(|no| left_out(&no.path, no.why)).collect();
         let (named, nameless): (Vec<_>, Vec<_>) = found.changes.into_iter().partition(|change| change.path.to_str().is_some());
-        left.extend(nameless.iter().map(|change| left_out(&change.path, "its name is not valid UTF-8")));
         let ignored = ignored(room, &named, &found.refused).await?;
-        let changes = named.into_iter().filter(|change| !ignored.contains(&*change.path.to_string_lossy())).collect();
+        let is_ignored = |path: &Path| is_ignored(path, &ignored);
+        let mut left = Vec::new();
+        let mut changes: Vec<Change> = named.into_iter().chain(nameless).filter(|change| !is_ignored(&change.path)).collect();
+        for no in found.refused.into_iter().filter(|no| !is_ignored(&no.path)) {
+            left.extend((!no.is_whole).then(|| left_out(&no.path, no.why)));
+            changes.extend(no.changes);
+        }
+        // Gone first, then what came in its place.
+        changes.sort();
         Ok(KeepList { changes, left })
     }
 
     /// Takes out what is in the project by a merge, and so is the task's work no more.
     pub fn without(&mut self, merged: &BTreeSet<String>) {
-        self.changes.retain(|change| !merged.contains(&*change.path.to_string_lossy()));
+        self.changes.retain(|change| change.path.to_str().is_none_or(|path| !merged.contains(path)));
     }
 
     pub fn is_empty(&self) -> bool {
@@ -174,6 +210,7 @@ impl KeepList {
     ) -> Result<KeptChanges, Stop> {
         let mut kept = KeptChanges { began, left: self.left, ..KeptChanges::default() };
         let mut total = 0_u64;
+        let mut moves = Moves::of(&self.changes);
         for change in &self.changes {
             let path = change.path.to_string_lossy().into_owned();
             if let Some(by) = masked(&path) {
@@ -186,29 +223,59 @@ impl KeepList {
                 kept.left.push(MergePath { kind: PathChange::Modified, ..left_out(&change.path, &why) });
                 continue;
             }
+            let mut from = None;
             let state = match (change.kind, &change.file) {
                 // It goes with its files.
                 (ChangeKind::Deleted, FileKind::Folder) => continue,
                 (ChangeKind::Deleted, _) => State::Absent,
                 (_, FileKind::Folder) => State::Folder,
-                _ => match aside(|| upper.now(&path).and_then(|now| plain(&now, keep)))? {
-                    Some(state) => state,
-                    None => {
+                _ => {
+                    let now = aside(|| upper.now_at(&change.path))?;
+                    let Some(state) = aside(|| plain(&now, keep))? else {
                         kept.left.push(left_out(&change.path, "it changed while it was read"));
                         continue;
-                    }
-                },
+                    };
+                    from = bases.and_then(|bases| moves.from(change, &now, bases));
+                    state
+                }
             };
             total += size;
+            if change.path.to_str().is_none() {
+                let name = change.path.as_os_str().as_bytes().to_vec();
+                kept.unnamed.push(UnnamedPath { name, state, size });
+                continue;
+            }
             let base = bases.map_or(BaseState::Unproven, |bases| bases.of(&path));
             let head = match &base {
                 BaseState::Committed { .. } => bases.and_then(|bases| bases.head_of(&path)),
                 _ => None,
             };
+            let unsettled = bases.and_then(|bases| bases.unsettled(&path)).cloned();
             // What became another kind of thing is listed as gone first, and then as what it is.
-            kept.paths.insert(path, KeptPath { state, base, head, size });
+            kept.paths.insert(path, KeptPath { state, base, head, size, from, unsettled });
         }
         Ok(kept)
+    }
+}
+
+/// Files that are gone, each until it is found under another name.
+struct Moves<'a>(Vec<&'a Change>);
+
+impl<'a> Moves<'a> {
+    fn of(changes: &'a [Change]) -> Moves<'a> {
+        let is_gone = |change: &&Change| change.kind == ChangeKind::Deleted && change.file == FileKind::File && change.size > 0;
+        Moves(changes.iter().filter(is_gone).collect())
+    }
+
+    /// What a new file was called before, if it holds what a file held that is gone.
+    fn from(&mut self, change: &Change, now: &FileState, bases: &Bases<'_>) -> Option<String> {
+        let FileState::File { bytes, .. } = now else { return None };
+        if change.kind != ChangeKind::Created {
+            return None;
+        }
+        let holds = |old: &&Change| old.size == change.size && old.path.to_str().is_some_and(|path| bases.of(path).holds(bytes));
+        let at = self.0.iter().position(holds)?;
+        self.0.swap_remove(at).path.to_str().map(str::to_owned)
     }
 }
 
@@ -232,23 +299,25 @@ fn without_owner(state: State) -> State {
 pub fn lay(kept: &KeptChanges, project: &Path, work: &Path, blobs: &ReadBlob<'_>) -> Result<(), Stop> {
     let (upper, tree) = (work.join("upper"), Tree::at(project.to_owned())?);
     std::fs::create_dir_all(&upper).map_err(|error| Fault::io("make", &upper, error))?;
-    for (path, KeptPath { state, .. }) in &kept.paths {
-        let above = Path::new(path).ancestors().skip(1).filter_map(Path::to_str);
+    let named = kept.paths.iter().map(|(path, kept)| (Path::new(path), &kept.state));
+    let unnamed = kept.unnamed.iter().map(|path| (Path::new(OsStr::from_bytes(&path.name)), &path.state));
+    for (path, state) in named.chain(unnamed) {
+        let above = path.ancestors().skip(1).filter_map(Path::to_str);
         let mut above = above.filter_map(|above| kept.paths.get(above));
         // Beneath a file that took a folder's place there is nothing to hide.
         if above.any(|above| matches!(above.state, State::File { .. } | State::Link { .. })) {
             continue;
         }
         // Gone already, or a folder of the person's by now.
-        if *state == State::Absent && matches!(tree.now(path)?, FileState::Absent | FileState::Folder) {
+        if *state == State::Absent && matches!(tree.now_at(path)?, FileState::Absent | FileState::Folder) {
             continue;
         }
         let place = upper.join(path);
         let fault = |what: &str, error: std::io::Error| Fault::io(what, &place, error);
-        folders(&upper, &tree, Path::new(path).parent().unwrap_or(Path::new("")))?;
+        folders(&upper, &tree, path.parent().unwrap_or(Path::new("")))?;
         match state {
             State::Absent => whiteout(&place)?,
-            State::Folder => folders(&upper, &tree, Path::new(path))?,
+            State::Folder => folders(&upper, &tree, path)?,
             State::Link { target } => std::os::unix::fs::symlink(target, &place).map_err(|error| fault("link", error))?,
             State::File { blob, mode, .. } => {
                 std::fs::write(&place, blobs(blob)?).map_err(|error| fault("write", error))?;
@@ -284,9 +353,12 @@ mod tests {
 
     fn kept(paths: &[(&str, State)]) -> KeptChanges {
         let one = |(path, state): &(&str, State)| {
-            ((*path).to_owned(), KeptPath { state: state.clone(), base: BaseState::Absent, head: None, size: 1 })
+            (
+                (*path).to_owned(),
+                KeptPath { state: state.clone(), base: BaseState::Absent, head: None, size: 1, from: None, unsettled: None },
+            )
         };
-        KeptChanges { began: None, paths: paths.iter().map(one).collect(), left: Vec::new() }
+        KeptChanges { began: None, paths: paths.iter().map(one).collect(), ..KeptChanges::default() }
     }
 
     fn file() -> State {
@@ -315,10 +387,15 @@ mod tests {
         std::fs::write(project.join("src/old"), "x").unwrap();
         let script = State::File { blob: "aa".into(), mode: Some(0o755), owner: None };
         let link = State::Link { target: "run".into() };
-        let kept = kept(&[("src/run", script), ("src/old", State::Absent), ("src/none", State::Absent), ("l", link), ("e", State::Folder)]);
+        let mut kept =
+            kept(&[("src/run", script), ("src/old", State::Absent), ("src/none", State::Absent), ("l", link), ("e", State::Folder)]);
+        let odd = State::File { blob: "bb".into(), mode: None, owner: None };
+        kept.unnamed.push(UnnamedPath { name: b"src/caf\xe9".to_vec(), state: odd, size: 1 });
         lay(&kept, &project, &work, &|blob| Ok(format!("blob {blob}").into_bytes())).unwrap();
         let upper = work.join("upper");
         assert_eq!(std::fs::read_to_string(upper.join("src/run")).unwrap(), "blob aa");
+        assert_eq!(std::fs::read_to_string(upper.join(OsStr::from_bytes(b"src/caf\xe9"))).unwrap(), "blob bb");
+        assert_eq!((KeptChanges::parse(&kept.to_bytes().unwrap()).unwrap(), kept.files()), (kept.clone(), 5));
         assert_eq!(upper.join("src/run").metadata().unwrap().permissions().mode() & 0o777, 0o755);
         assert_eq!(std::fs::read_link(upper.join("l")).unwrap(), Path::new("run"));
         assert!(upper.join("e").is_dir() && !upper.join("src/none").exists());

@@ -4,8 +4,8 @@
 //! Objects come out only if every path of every commit may change. Hooks do not run, and no reference is moved here.
 
 use crate::commit::{SCRATCH, line, loose};
-use crate::freeze::{ChangeGate, PathCall};
 use crate::git_room::{git, git_with};
+use crate::path_call::{ChangeGate, PathCall};
 use crate::reader::{self, Folder};
 use crate::{repository, room_fault, special};
 use sandbox::{JobSpec, Workspace};

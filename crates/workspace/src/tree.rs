@@ -120,7 +120,11 @@ impl Tree {
     }
 
     pub fn now(&self, path: &str) -> Result<FileState, Fault> {
-        let at = Path::new(path);
+        self.now_at(Path::new(path))
+    }
+
+    /// The same at a path whose name may be no text.
+    pub fn now_at(&self, at: &Path) -> Result<FileState, Fault> {
         let Some(name) = at.file_name() else { return Ok(FileState::Other) };
         match self.parent(at, false) {
             Ok(parent) => read(&parent, name).map_err(|error| self.fault("read", at, error)),

@@ -9,6 +9,7 @@ use crate::keep::KeptChanges;
 use crate::reader::{self, Folder};
 use crate::shape::ReadBlob;
 use crate::tree::{FileState, State};
+use crate::unsettled::Unsettled;
 use sandbox::Workspace;
 use serde::{Deserialize, Serialize};
 use sha1::{Digest, Sha1};
@@ -92,6 +93,8 @@ pub struct Bases<'a> {
     head: Option<String>,
     /// Paths that were kept from an earlier stretch of the same work, with bases of their own.
     kept: KeptChanges,
+    /// Whether the task was sent back with a conflict.
+    has_unsettled: bool,
     /// A room over the project alone, for git.
     room: &'a Workspace,
 }
@@ -108,23 +111,35 @@ impl<'a> Bases<'a> {
                 committed.extend(String::from_utf8_lossy(&listed).split('\0').filter_map(tree_entry));
             }
         }
-        Ok(Bases { dirty, committed, head: base.head.clone(), kept: KeptChanges::default(), room })
+        Ok(Bases { dirty, committed, head: base.head.clone(), kept: KeptChanges::default(), has_unsettled: false, room })
     }
 
     /// The bases of kept paths alone, for work that nobody has gone on with.
     pub fn of_kept(room: &'a Workspace, kept: KeptChanges) -> Bases<'a> {
-        Bases { dirty: Dirty::default(), committed: BTreeMap::new(), head: None, kept, room }
+        Bases { dirty: Dirty::default(), committed: BTreeMap::new(), head: None, kept: KeptChanges::default(), has_unsettled: false, room }
+            .with_kept(kept)
     }
 
     /// Kept paths are measured against what they were measured against before.
     #[must_use]
     pub fn with_kept(self, kept: KeptChanges) -> Bases<'a> {
-        Bases { kept, ..self }
+        let has_unsettled = kept.paths.values().any(|path| path.unsettled.is_some());
+        Bases { kept, has_unsettled, ..self }
     }
 
     /// The commit that the base of a path is from.
     pub fn head_of(&self, path: &str) -> Option<String> {
         self.kept.head_of(path).or(self.head.as_ref()).cloned()
+    }
+
+    /// The conflict that was laid out at a path, if one was.
+    pub fn unsettled(&self, path: &str) -> Option<&Unsettled> {
+        self.kept.paths.get(path)?.unsettled.as_ref()
+    }
+
+    /// Whether the task was sent back with a conflict.
+    pub fn has_unsettled(&self) -> bool {
+        self.has_unsettled
     }
 
     /// Of what was touched while the base was looked for, nobody knows what the task saw.

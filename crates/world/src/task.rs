@@ -33,8 +33,11 @@ pub struct Task {
     pub calls_settled: u64,
     /// Bytes of its calls' outputs that are kept as blobs.
     pub blob_bytes: u64,
-    /// Binds of calls that changed something and were lost in a crash: asked again, they go to a person.
+    /// Binds of calls that changed something and whose outcome is not known: asked again, they go to a person.
     pub lost: Vec<String>,
+    /// Why it is not known, by bind.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub lost_why: BTreeMap<String, String>,
     /// Blobs with what its brain gave to be kept, oldest first.
     #[serde(default)]
     pub memory: Vec<String>,

@@ -7,6 +7,7 @@ use crate::command::talk::{self, TalkArgs};
 use crate::command::watch::WatchArgs;
 use crate::command_error::CommandError;
 use crate::console::{Console, ExitResult, OK, utf8};
+use crate::full_disk;
 use crate::interrupt::Interrupt;
 use crate::place::{AbsentTree, PlaceArgs};
 use crate::record::ParsedRecord;
@@ -286,6 +287,7 @@ async fn settled(kernel: &mut KernelClient, id: TaskId, console: &Console) -> Re
     tokio::select! {
         view = progress::wait_telling(console.err, &label, &word, kernel.call::<TaskAwait>(&params)) => Ok(view?),
         never = listen(id, &word, console) => match never {},
+        never = full_disk::report(console, &word) => match never {},
     }
 }
 

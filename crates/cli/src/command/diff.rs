@@ -49,11 +49,11 @@ impl DiffArgs {
         if !self.follow {
             let result = console.wait_counting("comparing", Some(self.task), kernel.call::<TaskDiff>(&params)).await?;
             match (self.stat, console.out.tty || self.text || console.json) {
-                (true, _) => console.show(&result, diff::stat),
+                (true, _) => console.show(&result, |result| diff::stat(result, console.out.columns())),
                 (false, true) => console.show_uncut(&result, diff::full),
                 (false, false) => {
                     print_patch(&mut kernel, self.task, console).await?;
-                    console.err.wrapped(&diff::left_out(&result));
+                    console.err.wrapped(&diff::left_out(&result, console.err.columns()));
                 }
             }
             return OK;

@@ -2,6 +2,7 @@
 
 mod unit;
 
+use crate::command_error::CommandError;
 use crate::console::{Console, DoubtReport, ExitResult, OK};
 use crate::show::{Line, Page, kernel, measure};
 use crate::start;
@@ -142,6 +143,13 @@ async fn stop(console: &Console) -> ExitResult {
 
 async fn restart(console: &Console) -> ExitResult {
     if let Some(mut kernel) = start::running(&console.home).await? {
+        // One that runs is worth more than one that cannot start.
+        server::check_settings(&console.home).map_err(|error| CommandError {
+            code: error.data.code,
+            what: "the kernel runs on as it is: another could not start with these settings".to_owned(),
+            why: error.data.reason,
+            fix: error.data.hint,
+        })?;
         console.wait("stopping the kernel", start::stop(&mut kernel)).await?;
     }
     start(console).await

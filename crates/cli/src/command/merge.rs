@@ -8,6 +8,7 @@ use crate::console::{Console, ExitResult, OK, PhraseAnswer, folder};
 use crate::show::measure::plural;
 use crate::show::{Line, diff};
 use clap::Subcommand;
+use commit::WantedCommit;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use wire::method::Nothing;
@@ -185,11 +186,14 @@ impl Apply {
         let only: Vec<String> = self.only.iter().map(|path| plain(path)).collect();
         let wants_commit = self.commit || self.branch.is_some();
         let commit = match wants_commit {
-            true => Some(commit::wish(kernel, &shown, self.branch, self.message).await?),
+            true => {
+                let (branch, message) = (self.branch, self.message);
+                Some(commit::wish(kernel, WantedCommit { shown: &shown, only: &only, sides: &sides, branch, message }).await?)
+            }
             false => None,
         };
         if !console.json {
-            console.out.page(&diff::summary(&shown));
+            console.out.page(&diff::summary(&shown, console.out.columns()));
         }
         let unshown = shown.files.iter().filter(|file| file.unshown && file.refused.is_none()).count();
         let agreed = match unshown {

@@ -1,7 +1,7 @@
 //! Changes: what a merge would do, and what it did.
 
 use super::measure::plural;
-use super::{Line, Page, Tone, table, visible};
+use super::{Line, Page, Tone, table, table_wrapped, visible};
 use crate::remedy;
 use std::collections::HashSet;
 use wire::method::call::CallRunResult;
@@ -103,34 +103,45 @@ fn place(line: &str) -> Option<(u64, u64)> {
 
 fn kind(file: &FileDiffView) -> Line {
     match (&file.refused, file.kind) {
-        (Some(_), kind) => Line::new().bad(kind.as_str()),
+        (Some(_), PathChange::Conflict) => Line::new().bad("conflict"),
+        (Some(_), kind) => Line::new().wait(kind.as_str()),
         (None, PathChange::Created) => Line::new().good("created"),
         (None, PathChange::Deleted) => Line::new().bad("deleted"),
         (None, kind) => Line::new().wait(kind.as_str()),
     }
 }
 
-/// The files, without their text.
-pub fn summary(diff: &TaskDiffResult) -> Page {
+/// The files, without their text. The counts come first: an edge cuts, or wraps, the end.
+pub fn summary(diff: &TaskDiffResult, columns: Option<usize>) -> Page {
     let rows = diff.files.iter().map(|file| {
-        let size = match file.unshown {
-            true => Line::new().wait(file.diff.lines().last().unwrap_or("not shown")),
-            false => Line::new().good(format!("+{}", file.added)).bad(format!(" −{}", file.removed)),
+        let unshown = file.unshown.then(|| without_hashes(file.diff.lines().last().unwrap_or("not shown")));
+        let size = match &unshown {
+            Some(why) => Line::new().wait(if why.starts_with("binary") { "binary" } else { "unshown" }),
+            None => Line::new().good(format!("+{}", file.added)).bad(format!(" −{}", file.removed)),
         };
         let note = match (&file.refused, &file.note) {
-            (Some(why), _) if file.kind == PathChange::Conflict => Line::new().bad("conflict: ").plain(why),
-            (Some(why), _) => Line::new().bad("stays out: ").plain(why),
-            (None, Some(note)) => Line::new().wait(note),
+            (Some(why), _) if file.kind == PathChange::Conflict => Line::new().bad("  conflict: ").plain(why),
+            (Some(why), _) => Line::new().wait("  stays out: ").plain(why),
+            (None, Some(note)) => Line::new().wait(format!("  {note}")),
             (None, None) => Line::new(),
         };
-        vec![Line::new().plain("  ").join(kind(file)), name(file), size, note]
+        let sizes = unshown.map_or(Line::new(), |why| Line::new().faint(format!("  {why}")));
+        vec![Line::new().plain("  ").join(kind(file)), size, name(file).join(sizes).join(note)]
     });
-    let mut page = table(rows.collect());
+    let mut page = table_wrapped(rows.collect(), columns);
     if diff.files.is_empty() {
         page.push(Line::new().faint("  no changes"));
     }
     choices(diff, &mut page);
     page
+}
+
+/// `binary: nothing becomes 8 bytes`; the whole diff has the hashes.
+fn without_hashes(text: &str) -> String {
+    text.split(" (sha256 ")
+        .enumerate()
+        .map(|(part, text)| if part == 0 { text } else { text.split_once(')').map_or("", |(_, rest)| rest) })
+        .collect()
 }
 
 /// `old → new` for a rename.
@@ -160,17 +171,17 @@ pub fn full(diff: &TaskDiffResult) -> Page {
 }
 
 /// `skep diff --stat`.
-pub fn stat(diff: &TaskDiffResult) -> Page {
-    let mut page = summary(diff);
+pub fn stat(diff: &TaskDiffResult, columns: Option<usize>) -> Page {
+    let mut page = summary(diff, columns);
     page.push(total(diff));
     page
 }
 
 /// What a patch does not say: the files that stay out of a merge, and why.
-pub fn left_out(diff: &TaskDiffResult) -> Page {
+pub fn left_out(diff: &TaskDiffResult, columns: Option<usize>) -> Page {
     let mut rest = diff.clone();
     rest.files.retain(|file| file.refused.is_some());
-    if rest.files.is_empty() { Page::new() } else { summary(&rest) }
+    if rest.files.is_empty() { Page::new() } else { summary(&rest, columns) }
 }
 
 fn total(diff: &TaskDiffResult) -> Line {
@@ -216,11 +227,18 @@ pub fn merges(list: &MergeListResult) -> Page {
             MergeState::Proposed => Line::new().wait("waits for you"),
             MergeState::Applying => Line::new().name("merging"),
             MergeState::Applied => Line::new().good("merged"),
+            MergeState::Rejected if merge.replaced => Line::new().faint("replaced"),
             MergeState::Rejected => Line::new().faint("rejected"),
             MergeState::Undoing => Line::new().name("being taken back"),
             MergeState::Undone => Line::new().faint("taken back"),
         };
-        let left = if merge.left == 0 { String::new() } else { format!(", {} stay out", merge.left) };
+        let left = match (merge.left, merge.state) {
+            (0, _) => String::new(),
+            (1, MergeState::Undone) => ", 1 left as it is".to_owned(),
+            (left, MergeState::Undone) => format!(", {left} left as they are"),
+            (1, _) => ", 1 stays out".to_owned(),
+            (left, _) => format!(", {left} stay out"),
+        };
         let files = Line::new().plain(plural(merge.files, "file")).faint(left);
         vec![Line::new().name(merge.task.to_string()), state, files, Line::new().plain(&merge.summary)]
     });
@@ -239,7 +257,7 @@ pub fn undone(result: &MergeUndoResult) -> Page {
         page.push(Line::new().good("  ↩ ").plain(path));
     }
     for path in &result.refused {
-        page.push(Line::new().bad("  ✗ ").plain(&path.path).faint("  ").plain(path.refused.as_deref().unwrap_or("refused")));
+        page.push(Line::new().wait("  ○ ").plain(&path.path).faint("  ").plain(path.refused.as_deref().unwrap_or("left as it is")));
     }
     if let Some(commit) = &result.commit {
         let commit: String = commit.chars().take(10).collect();
@@ -302,7 +320,7 @@ pub fn merged(task: TaskId, result: &TaskMergeResult) -> Page {
         let why = path.refused.as_deref().unwrap_or("refused");
         page.push(match why == NOT_CHOSEN {
             true => Line::new().faint("  ○ ").plain(&path.path).faint("  not chosen"),
-            false => Line::new().bad("  ✗ ").plain(&path.path).faint("  ").plain(why),
+            false => Line::new().wait("  ○ ").plain(&path.path).faint("  stays out: ").plain(why),
         });
     }
     if let Some(why) = &result.uncommitted {
@@ -310,7 +328,10 @@ pub fn merged(task: TaskId, result: &TaskMergeResult) -> Page {
         page.because("why", why);
     }
     if result.kept > 0 {
-        page.because("kept", &format!("{}: skep diff {task}, then skep merge {task}", plural(result.kept, "file")));
+        // What no merge takes is only looked at.
+        let never = !result.refused.is_empty() && result.refused.iter().all(|path| path.kind == PathChange::Refused);
+        let then = if never { String::new() } else { format!(", then skep merge {task}") };
+        page.because("kept", &format!("{}: skep diff {task}{then}", plural(result.kept, "file")));
     }
     page
 }
@@ -360,11 +381,32 @@ mod tests {
 
     #[test]
     fn a_summary_and_the_whole() {
-        let expected = "  created   a.sh          +1 −0\n  modified  .git/hooks/x  +1 −1  stays out: git directories are closed\n";
-        assert_eq!(summary(&diff()).render(false, None), expected);
+        let expected = "  created   +1 −0  a.sh\n  modified  +1 −1  .git/hooks/x  stays out: git directories are closed\n";
+        assert_eq!(summary(&diff(), None).render(false, None), expected);
         let text = full(&diff()).render(true, None);
         assert!(text.contains("\x1b[32m+echo\\x1b[31m\x1b[0m"), "{text:?}");
         assert!(full(&diff()).render(false, None).ends_with("task-1  1 file changed, 1 stays out\n"));
+    }
+
+    /// One file that is binary or has a long name costs the others nothing.
+    #[test]
+    fn no_count_is_cut_at_80_columns() {
+        let mut diff = diff();
+        diff.files[1].path = format!("{}/x.rs", "long-folder/".repeat(8));
+        let hash = "0".repeat(64);
+        diff.files.push(FileDiffView {
+            path: "data.bin".into(),
+            refused: None,
+            unshown: true,
+            diff: format!("binary: 7 bytes (sha256 {hash}) becomes 8 bytes (sha256 {hash})\n"),
+            ..diff.files[0].clone()
+        });
+        let shown = stat(&diff, Some(80)).render(false, Some(80));
+        assert!(shown.contains("  created   +1 −0   a.sh\n") && shown.contains("  modified  +1 −1   long-folder/"), "{shown}");
+        assert!(shown.contains("  created   binary  data.bin  binary: 7 bytes becomes 8 bytes\n"), "{shown}");
+        assert!(shown.lines().all(|line| line.chars().count() <= 80) && !shown.contains('…'), "{shown}");
+        let joined: String = shown.split_whitespace().collect();
+        assert!(joined.contains(&diff.files[1].path), "the whole name: {shown}");
     }
 
     #[test]
@@ -379,7 +421,7 @@ mod tests {
     fn a_merge_names_what_stayed_out() {
         let refused = vec![MergePath { path: "b".into(), kind: PathChange::Created, from: None, refused: Some("outside".into()) }];
         let mut result = TaskMergeResult { applied: vec!["a".into()], refused, ..TaskMergeResult::default() };
-        assert_eq!(merged(TaskId(3), &result).render(false, None), "✓ merged 1 file\n  + a\n  ✗ b  outside\n");
+        assert_eq!(merged(TaskId(3), &result).render(false, None), "✓ merged 1 file\n  + a\n  ○ b  stays out: outside\n");
         result.refused[0].refused = Some(NOT_CHOSEN.into());
         result.kept = 1;
         result.commit = Some(CommitView { commit: "0123456789abcdef".into(), reference: "refs/heads/main".into() });

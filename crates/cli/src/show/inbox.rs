@@ -359,6 +359,26 @@ inbox  1 of 2 questions
     }
 
     #[test]
+    fn a_merge_that_cannot_be_shown_whole_says_why_no_key_allows_it() {
+        let mut inbox = inbox(&[1]);
+        let (mut review, task) = merge();
+        (review.cut, review.lost) = (true, true);
+        review.diff = Some("created data.bin: not only lines change\nbinary: nothing becomes 8 bytes (sha256 0a)\n".into());
+        inbox.show(review, Some(task), 0);
+        for columns in [80, 120] {
+            let text = frame(&mut inbox, columns, 24, 10_000).render(false, None);
+            let told = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(!text.contains("[a]llow") && text.contains("[d]eny"), "{text}");
+            assert!(told.contains("allow not with a key, because not all of it can be shown here: skep merge task-1"), "{text}");
+        }
+        // The control.
+        let (review, task) = merge();
+        inbox.show(review, Some(task), 0);
+        let text = frame(&mut inbox, 80, 24, 10_000).render(false, None);
+        assert!(text.contains("[a]llow") && !text.contains("not with a key"), "{text}");
+    }
+
+    #[test]
     fn keys_show_when_they_count() {
         let waiting = frame(&mut inbox(&[1]), 72, 40, 0).render(false, None);
         assert!(!waiting.contains("[a]llow") && waiting.contains("[q]uit"), "{waiting}");

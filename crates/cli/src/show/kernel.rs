@@ -82,8 +82,21 @@ pub fn notices(notices: &KernelNoticesResult, now_ms: i64, zone: &TimeZone) -> P
     if let Some(found) = &notices.settings {
         page.append(settings(found));
     }
+    if notices.disk_full {
+        page.append(full_disk());
+    }
     page
 }
+
+/// Why brains wait.
+pub fn full_disk() -> Page {
+    let mut page = Page::new();
+    page.push(Line::new().bad("✗ ").plain(FULL_DISK));
+    page.because("fix", "free some disk space; the work goes on by itself");
+    page
+}
+
+pub const FULL_DISK: &str = "the disk of $SKEP_HOME is full, so brains wait";
 
 /// What became of a change of the operator's own files.
 fn settings(settings: &SettingsView) -> Page {
@@ -194,6 +207,7 @@ mod tests {
             doubts: Vec::new(),
             crash: Some(CrashView { at_ms: 46_620_000, calls, reviews: reviews.iter().map(|id| ReviewId(*id)).collect() }),
             settings: None,
+            disk_full: false,
         };
         let told = |result: &KernelNoticesResult| notices(result, 50_000_000, &TimeZone::UTC).render(false, None);
         assert_eq!(told(&crash(0, &[])), "◍ the kernel ended without notice at 12:57\n");
@@ -201,6 +215,9 @@ mod tests {
         assert_eq!(told(&crash(1, &[2])), expected);
         let later = notices(&crash(2, &[]), 200_000_000, &TimeZone::UTC).render(false, None);
         assert_eq!(later, "◍ the kernel ended without notice at 1970-01-01 12:57; 2 commands were interrupted\n");
+        let full = KernelNoticesResult { crash: None, disk_full: true, ..crash(0, &[]) };
+        let expected = "✗ the disk of $SKEP_HOME is full, so brains wait\n  ↳ fix  free some disk space; the work goes on by itself\n";
+        assert_eq!(told(&full), expected);
     }
 
     #[test]

@@ -35,6 +35,12 @@ pub fn usage(result: &ModelUsageResult, by: By, columns: Option<usize>) -> Page 
         page.push(Line::new().plain(format!("the {price} of {models} {is} not known, and what that cost is in no sum")));
         page.because("fix", "name it in $SKEP_HOME/prices.yaml, or say `free: true` of its provider in config.yml");
     }
+    if amount(&result.guessed).is_some() {
+        page.push(
+            Line::new()
+                .plain("estimated is what providers that reported no usage may have charged; its tokens are counted, and it is in no cost"),
+        );
+    }
     if amount(&result.held).is_some() {
         let held = "held is what requests that broke off may have cost beyond what is known; it counts against the caps for a day";
         page.push(Line::new().plain(held));
@@ -87,7 +93,8 @@ fn figures(name: Line, figures: &UsageTotals, guessed: &Spend, held: &Spend) -> 
     });
     let held = amount(held).map(|amount| format!("{amount} held"));
     let remark: Vec<String> = estimated.into_iter().chain(held).collect();
-    let cost = match (figures.unpriced, figures.micros) {
+    // What is known was spent; the rest is in the remark.
+    let cost = match (figures.unpriced, figures.micros.saturating_sub(guessed.micros)) {
         (1.., 0) => "unknown".to_owned(),
         (unpriced, micros) => {
             let more = if unpriced > 0 { " + unknown" } else { "" };
@@ -143,9 +150,6 @@ pub fn budgets(result: &BudgetListResult) -> Page {
 fn capped(view: &AccountView, budget: &Budget) -> Page {
     let mut page = Page(vec![Line::new().strong(&view.name)]);
     page.append(table(caps(view, budget)));
-    if let Some(guessed) = guessed(view) {
-        page.push(Line::new().plain(format!("  {guessed} are estimates")));
-    }
     view.waits.iter().for_each(|wait| page.push(Line::new().wait("  ◍ ").plain(waits(wait))));
     page
 }
@@ -158,14 +162,15 @@ pub fn waits(wait: &WaitView) -> String {
 }
 
 fn uncapped(view: &AccountView) -> Vec<Line> {
-    let Spend { micros, .. } = view.account.spent;
+    let (spent, estimated) = (&view.account.spent, &view.guessed_in_tree);
+    let tokens = |spend: &Spend| spend.of(wire::budget::ALL_TIERS);
     vec![
         Line::new().plain(format!("  {}", view.name)),
-        Line::new().plain(format!("{} spent", dollars(micros))),
-        Line::new().plain(plural(view.account.spent.of(wire::budget::ALL_TIERS), "token")),
+        Line::new().plain(format!("{} spent", dollars(spent.micros.saturating_sub(estimated.micros)))),
+        Line::new().plain(plural(tokens(spent).saturating_sub(tokens(estimated)), "token")),
         Line::new().faint(
             [
-                guessed(view).map(|guessed| format!("{guessed} are estimates")),
+                amounts(estimated).map(|estimated| format!("{estimated} estimated")),
                 amounts(&view.account.held).map(|held| format!("{held} held")),
             ]
             .into_iter()
@@ -190,19 +195,22 @@ fn amounts(spend: &Spend) -> Option<String> {
 
 fn caps(view: &AccountView, budget: &Budget) -> Vec<Vec<Line>> {
     let account = &view.account;
-    let row = |name: String, [spent, reserved, leased, held]: [u64; 4], cap: u64, written: fn(u64) -> String| {
+    let row = |name: String, [spent, estimated, reserved, leased, held]: [u64; 5], cap: u64, written: fn(u64) -> String| {
+        // Estimates count against the cap, and are no known spending.
         let share = if cap == 0 { 100 } else { u64::try_from(u128::from(spent) * 100 / u128::from(cap)).unwrap_or(u64::MAX) };
         let share = match share {
             ..WARN_PERCENT => Line::new().plain(format!("{share} %")),
             WARN_PERCENT..100 => Line::new().wait(format!("{share} %, nearly used up")),
             _ => Line::new().bad(format!("{share} %, used up")),
         };
-        let held = [(reserved, "reserved"), (leased, "leased"), (held, "held")].into_iter().filter(|(amount, _)| *amount > 0);
+        let held = [(estimated, "estimated"), (reserved, "reserved"), (leased, "leased"), (held, "held")]
+            .into_iter()
+            .filter(|(amount, _)| *amount > 0);
         let held: Vec<String> = held.map(|(amount, word)| format!("{} {word}", written(amount))).collect();
-        let used = format!("{} of {}", written(spent), written(cap));
+        let used = format!("{} of {}", written(spent.saturating_sub(estimated)), written(cap));
         vec![Line::new().plain(format!("  {name}")), Line::new().plain(used), share, Line::new().faint(held.join(", "))]
     };
-    let parts = [&account.spent, &account.reserved, &account.leased, &account.held];
+    let parts = [&account.spent, &view.guessed_in_tree, &account.reserved, &account.leased, &account.held];
     let mut rows = Vec::new();
     rows.extend(budget.micros.map(|cap| row("money".into(), parts.map(|part| part.micros), cap, dollars)));
     rows.extend(budget.tokens.iter().map(|(tier, cap)| row(format!("{tier} tokens"), parts.map(|part| part.of(tier)), *cap, count)));
@@ -260,17 +268,19 @@ prices as of 2026-11-15
         kernel["waits"] = json!([{"pid": 3, "of": 1, "what": "money", "remedy": remedy}]);
         let mut client = account(5, "client.2", json!(null), 3_430);
         client["guessed"] = json!({"tokens": {"tactical": 193}, "micros": 3_430});
+        client["guessed_in_tree"] = client["guessed"].clone();
+        kernel["guessed_in_tree"] = client["guessed"].clone();
         let shown = json!({"accounts": [kernel, account(3, "worker.1", json!(null), 506_455), client]});
         let expected = "\
 1 kernel
-  money            $0.509885 of $0.60  84 %, nearly used up  $0.005 reserved
-  tactical tokens  4,830 of 10,000     48 %
+  money            $0.506455 of $0.60  84 %, nearly used up  $0.00343 estimated, $0.005 reserved
+  tactical tokens  4,637 of 10,000     48 %                  193 estimated
   at the cap       waits for you
   ◍ a request of process 3 waits for money: `skep budget grant 1 --money 0.06`
 
 without a budget of their own
   3 worker.1  $0.506455 spent  4,830 tokens
-  5 client.2  $0.00343 spent   4,830 tokens  193 tactical tokens and $0.00343 are estimates
+  5 client.2  $0.00 spent      4,637 tokens  193 tactical tokens and $0.00343 estimated
 `skep budget reconcile 5 …` says what the estimates of 5 client.2 really were
 ";
         assert_eq!(budgets(&serde_json::from_value(shown).unwrap()).render(false, None), expected);

@@ -146,6 +146,13 @@ pub fn question_first(review: &ReviewView, about: Option<&TaskView>, is_detailed
     if let Some(missing) = missing(review) {
         page.append(fact("cut", &missing));
     }
+    if review.lost && review.state == ReviewStatus::Open {
+        let elsewhere = match review.task.filter(|_| review.tool == APPLY_TOOL) {
+            Some(task) => format!("skep merge {task}"),
+            None => format!("skep review show {} --full says how", review.review),
+        };
+        page.append(fact("allow", &format!("not with a key, because not all of it can be shown here: {elsewhere}")));
+    }
     let diff = review.diff.as_ref().filter(|diff| !diff.is_empty());
     if review.tool != APPLY_TOOL || diff.is_none() {
         page.append(fields(&review.input));

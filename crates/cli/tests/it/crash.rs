@@ -262,9 +262,24 @@ fn a_job_dies_with_its_kernel_and_its_call_is_lost() {
     assert_eq!(site.count("call.lost"), 1);
     let shown = site.json(&["review", "list"]);
     let reason = shown["reviews"][0]["reasons"][0].as_str().unwrap();
-    assert!(reason.contains("interrupted by a crash") && reason.contains("a yes runs it again"), "{shown}");
+    assert!(reason.contains("interrupted (the kernel ended without notice ") && reason.contains("a yes runs it again"), "{shown}");
     site.ok(&["cancel", task]);
     assert_eq!(site.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn a_call_that_a_stop_interrupted_is_no_crash() {
+    let site = Site::new(&[]);
+    let brain = site.script("call shell.run command=[\"sleep\", \"600\"]\ndone\n");
+    site.ok(&["act", "sleep", "--brain", &brain]);
+    wait_for(|| site.count("call.admitted") == 1);
+    site.ok(&["kernel", "stop"]);
+    wait_for(|| site.count("review.asked") == 1);
+    let shown = site.ok(&["review", "show", "r-1"]);
+    assert!(shown.contains("interrupted (the kernel was stopped before its outcome was known)"), "{shown}");
+    let told = format!("{shown}{}", site.ok(&["log", "task-1"]));
+    assert!(!told.contains("crash") && !told.contains("without notice"), "{told}");
+    site.ok(&["cancel", "task-1"]);
 }
 
 #[test]

@@ -3,8 +3,9 @@
 use crate::common::provider::eventually;
 use crate::common::{Site, pid_of, text};
 use serde_json::Value;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 /// A home on a small file system of its own, with its log on it too.
 struct Disk {
@@ -101,6 +102,8 @@ fn a_task_waits_for_space_and_its_lost_call_for_a_person() {
     assert_eq!(refused.status.code(), Some(7), "{}", text(&refused));
     assert!(text(&refused).contains("free some disk space"), "{}", text(&refused));
     assert_eq!(disk.task("task-1"), "running");
+    let status = disk.skep(&["status"]);
+    assert!(text(&status).contains("✗ the disk of $SKEP_HOME is full, so brains wait\n"), "{}", text(&status));
 
     std::fs::remove_file(filler).unwrap();
     eventually("the reserve is there again", || is_whole(&disk.home().join("reserve")) && !disk.is_full());
@@ -110,11 +113,32 @@ fn a_task_waits_for_space_and_its_lost_call_for_a_person() {
     assert_eq!(lost[0]["payload"]["why"], "its outcome could not be recorded");
     let asked = disk.records("review.asked");
     assert_eq!((asked.len(), asked[0]["payload"]["tool"].as_str()), (1, Some("shell.run")), "{asked:?}");
+    let reason = asked[0]["payload"]["reasons"][0].as_str().unwrap();
+    assert!(reason.contains("(its outcome could not be recorded)") && !reason.contains("crash"), "{reason}");
+    assert!(!text(&disk.skep(&["status"])).contains("full"), "the control");
     assert!(pid_of(&["sleep", "60471"]).is_none(), "it runs again, and nobody was asked");
     disk.ok(&["review", "deny", "r-1", "--reason", "once is enough"]);
     eventually("the work waits for its merge", || disk.records("merge.proposed").len() == 1);
     assert_eq!(disk.ok(&["diff", "task-1"]).matches("+ran\n").count(), 1, "it ran once");
     disk.ok(&["journal", "verify"]);
+}
+
+/// Somebody who waits for a task is told why it does not go on.
+#[test]
+fn who_waits_for_a_task_is_told_that_the_disk_is_full() {
+    let disk = Disk::new();
+    let brain = disk.site.script("call shell.run command=[\"sleep\", \"60473\"]\ncall fs.write path=b.txt content=\"b\"\ndone\n");
+    let mut command = disk.site.command(&["act", "fill it", "--brain", &brain, "--await"]);
+    let mut waits = command.env("SKEP_HOME", disk.home()).stderr(Stdio::piped()).spawn().unwrap();
+    eventually("the command runs", || pid_of(&["sleep", "60473"]).is_some());
+    let filler = disk.fill();
+    let sleeper = rustix::process::Pid::from_raw(pid_of(&["sleep", "60473"]).unwrap()).unwrap();
+    rustix::process::kill_process(sleeper, rustix::process::Signal::KILL).unwrap();
+    let mut lines = BufReader::new(waits.stderr.take().unwrap()).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line == "✗ the disk of $SKEP_HOME is full, so brains wait"), "it ended without a word");
+    std::fs::remove_file(filler).unwrap();
+    disk.ok(&["cancel", "task-1"]);
+    assert!(!waits.wait().unwrap().success());
 }
 
 /// Cancelling gives space back, so it needs none.

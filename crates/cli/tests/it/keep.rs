@@ -359,3 +359,103 @@ fn what_an_undo_leaves_alone_is_still_the_tasks_work() {
     site.ok(&["merge", "task-1", "--yes"]);
     assert_eq!((site.read("new.txt"), site.read("a.txt")), ("precious\n".to_owned(), "changed\n".to_owned()));
 }
+
+/// What no merge takes is kept where it can be, and what is not kept is told before and after.
+#[test]
+fn what_stays_out_of_a_merge_is_kept_or_told() {
+    let site = site();
+    let files = "ln -s /etc out; git init -q sub; echo inside > sub/f; ln -s /bin sub/link; touch \"$(printf 'caf\\351')\"; \
+                 mkdir -p made/x; echo \"/made\" > .gitignore; git init -q made/x; echo made > made/x/f";
+    let command = serde_json::json!(["sh", "-c", files]);
+    let script = format!("call shell.run command={command}\ncall fs.write path=a.txt content=\"new\\n\"\ndone\n");
+    site.ok(&["act", "write a", "--brain", &site.script(&script)]);
+    eventually("it waits", || site.is("task-1", "parked"));
+    let lines = [
+        "out  stays out: it is a link out of the project\n",
+        "sub  stays out: it is an embedded repository; only its files are kept\n",
+        "stays out: its name is not valid UTF-8\n",
+    ];
+    let before = site.ok(&["diff", "task-1", "--stat"]);
+    assert!(lines.iter().all(|line| before.contains(line)) && !before.contains("made"), "{before}");
+    let merged = site.ok(&["merge", "task-1", "--yes"]);
+    assert!(merged.contains("✓ merged 2 files\n") && lines.iter().all(|line| merged.contains(line)), "{merged}");
+    assert!(!merged.contains('✗') && merged.contains("  ○ out  "), "nothing failed: {merged}");
+    assert!(merged.ends_with("  ↳ kept 4 files: skep diff task-1\n"), "{merged}");
+    // A link out still leads nowhere; the files of the repository are ordinary files without it.
+    let kept = site.ok(&["diff", "task-1", "--stat"]);
+    assert!(kept.contains("sub/f\n") && kept.contains(lines[0]) && kept.contains("sub/link  stays out"), "{kept}");
+    site.ok(&["merge", "task-1", "--yes"]);
+    assert_eq!((site.read("sub/f").as_str(), site.project().join("out").exists()), ("inside\n", false));
+    assert_eq!(site.task("task-1")["kept"]["files"], 3, "the links and the odd name");
+    let nothing = site.fails(9, &["merge", "task-1", "--yes"]);
+    assert!(nothing.contains("every change is left out"), "{nothing}");
+    // What cannot be kept says that, before and after.
+    let script = "call shell.run command=[\"mkfifo\", \"pipe\"]\ncall fs.write path=a.txt content=\"newer\\n\"\ndone\n";
+    site.ok(&["act", "a pipe", "--brain", &site.script(script), "--await"]);
+    for shown in [site.ok(&["diff", "task-2", "--stat"]), site.ok(&["merge", "task-2", "--yes"])] {
+        assert!(shown.contains("pipe  stays out: it is a special file; the change is not kept\n"), "{shown}");
+    }
+    assert_eq!(site.task("task-2")["kept"], Value::Null);
+    assert_eq!(site.json(&["journal", "verify"])["findings"], Value::Array(Vec::new()));
+}
+
+/// Files of a submodule are the task's work too, and so they outlive its merge and its end.
+#[test]
+fn what_a_task_writes_into_a_submodule_is_kept() {
+    let site = site();
+    let other = site.folder.path().join("other");
+    let git = |arguments: &[&str]| {
+        let names = ["-c", "user.name=t", "-c", "user.email=t@t", "-c", "protocol.file.allow=always"];
+        assert!(Command::new("git").args(names).args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap().success());
+    };
+    git(&["init", "-q", other.to_str().unwrap()]);
+    git(&["-C", other.to_str().unwrap(), "commit", "-q", "--allow-empty", "-m", "x"]);
+    git(&["-C", site.project().to_str().unwrap(), "submodule", "--quiet", "add", other.to_str().unwrap(), "sub"]);
+    site.git(&["commit", "-q", "-m", "a submodule"]);
+    let script = "call fs.write path=sub/f content=\"inside\\n\"\ncall fs.write path=a.txt content=\"new\\n\"\ndone\n";
+    site.ok(&["act", "write", "--brain", &site.script(script), "--await"]);
+    let merged = site.ok(&["merge", "task-1", "--yes"]);
+    assert!(merged.contains("○ sub  stays out: it is an embedded repository\n"), "{merged}");
+    assert!(merged.ends_with("  ↳ kept 1 file: skep diff task-1\n"), "no merge takes it: {merged}");
+    assert!(!site.project().join("sub/f").exists());
+    // Whoever goes on with the task finds it.
+    site.ok(&["say", "task-1", "go on", "--await"]);
+    assert_eq!(site.task("task-1")["kept"]["files"], 1);
+    assert!(site.ok(&["diff", "task-1", "--stat"]).contains("sub  stays out"));
+}
+
+/// A rename is one file, and a list counts what a merge and its undo really did.
+#[test]
+fn counts_are_of_what_happened() {
+    let site = site();
+    site.write("b.txt", "b\n");
+    site.git(&["add", "-A"]);
+    site.git(&["commit", "-q", "-m", "b"]);
+    let script = "call fs.move from=b.txt to=c.txt\ncall fs.list path=.\ncall fs.write path=a.txt content=\"new\\n\"\ndone one\ndone two\n";
+    site.ok(&["act", "move", "--brain", &site.script(script)]);
+    eventually("it waits", || site.is("task-1", "parked"));
+    assert_eq!(site.ok(&["cancel", "task-1"]), "✓ task-1 stopped; 1 file kept: skep diff task-1\n");
+    site.ok(&["retry", "task-1"]);
+    eventually("it waits again", || site.is("task-1", "parked"));
+    let review = site.task("task-1")["review"].as_str().unwrap().to_owned();
+    site.ok(&["review", "allow", &review]);
+    eventually("its merge waits", || site.task("task-1")["merge"] == "proposed");
+    let review = site.task("task-1")["review"].as_str().unwrap().to_owned();
+    site.ok(&["review", "changes", &review, "--reason", "once more"]);
+    eventually("it proposes anew", || site.task("task-1")["merge"] == "proposed" && site.task("task-1")["review"] != review.as_str());
+    let words = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let listed = site.ok(&["merge", "list"]);
+    assert!(listed.contains("replaced  ") && !listed.contains("rejected"), "nobody refused it: {listed}");
+    site.ok(&["merge", "task-1", "--yes"]);
+    assert!(words(site.ok(&["merge", "list"])).contains("merged 2 files"), "{}", site.ok(&["merge", "list"]));
+    site.write("a.txt", "by hand\n");
+    let undone = site.ok(&["merge", "undo", "task-1"]);
+    assert!(undone.contains("  ○ a.txt  ") && !undone.contains('✗'), "it succeeded: {undone}");
+    let listed = words(site.ok(&["merge", "list"]));
+    assert!(listed.contains("taken back") && listed.contains("1 file, 1 left as it is"), "{listed}");
+    assert_eq!(site.task("task-1")["kept"]["files"], 2, "the rename is one of them");
+    // The control: a no is one.
+    site.ok(&["act", "again", "--brain", &site.script("call fs.write path=d.txt content=\"d\\n\"\ndone\n"), "--await"]);
+    site.ok(&["reject", "task-2"]);
+    assert!(site.ok(&["merge", "list"]).contains("rejected"));
+}

@@ -114,6 +114,10 @@ fn a_commit_of_exactly_the_merged_paths() {
     let refused = site.fails(9, &["merge", "task-2", "--yes", "--commit"]);
     assert!(refused.contains("`mine.txt` held edits of yours that no commit has"), "{refused}");
     assert_eq!(site.read("mine.txt"), "edited\n");
+    // A new branch begins here, so its name is not to blame.
+    let refused = site.fails(9, &["merge", "task-2", "--yes", "--branch", "brand-new"]);
+    assert!(refused.contains("`mine.txt` held edits of yours that no commit has") && !refused.contains("new branch"), "{refused}");
+    assert_eq!(site.read("mine.txt"), "edited\n");
     site.ok(&["reject", "task-2"]);
 
     // On a branch of its own: nothing here changes.
@@ -139,8 +143,21 @@ fn a_commit_is_refused_where_it_would_be_signed_or_nobody_is_known() {
     let refused = site.fails(12, &["merge", "task-1", "--yes", "--commit"]);
     assert!(refused.contains("commits are signed here"), "{refused}");
     assert!(refused.contains("run `skep merge task-1`, then `git add -A -- a.txt && git commit -- a.txt`"), "{refused}");
+    // The command is about the same paths, with both names of a rename.
+    proposed(&site, "task-2", "call fs.move from=b.txt to=d/new.txt\ncall fs.write path=mine.txt content=\"x\\n\"\ndone\n");
+    let refused = site.fails(12, &["merge", "task-2", "--yes", "--commit", "--only", "d"]).replace("\n         ", " ");
+    let commands = "`skep merge task-2 --only d`, then `git add -A -- b.txt d/new.txt && git commit -- b.txt d/new.txt`";
+    assert!(refused.contains(commands), "{refused}");
+    let refused = site.fails(12, &["merge", "task-2", "--yes", "--branch", "topic", "--only", "d"]);
+    assert!(refused.contains("run `git switch -c topic`, then `skep merge task-2 --only d`"), "{refused}");
+    site.ok(&["merge", "task-2", "--yes", "--only", "d"]);
+    site.git(&["add", "-A", "--", "b.txt", "d/new.txt"]);
+    assert_eq!(git(&site, &["status", "--porcelain"]), "R  b.txt -> d/new.txt");
+    site.git(&["-c", "commit.gpgsign=false", "commit", "-q", "-m", "moved", "--", "b.txt", "d/new.txt"]);
     assert_eq!((site.read("a.txt").as_str(), site.count("merge.started")), ("one\ntwo\nthree\n", 0));
     site.git(&["config", "--unset", "commit.gpgsign"]);
+    // HEAD moved meanwhile, so it is asked about anew.
+    site.fails(9, &["merge", "task-1", "--yes"]);
     site.ok(&["merge", "task-1", "--yes", "--commit"]);
     assert_eq!(git(&site, &["status", "--porcelain"]), "");
 }
@@ -258,6 +275,48 @@ fn a_conflict_names_both_tasks_and_the_later_one_goes_back_with_the_newer_base()
     assert!(read.contains("first") && read.contains("second"), "{read}");
     site.ok(&["merge", "task-2", "--yes"]);
     assert_eq!(site.read("a.txt"), "one\nfirst and second\nthree\n");
+}
+
+/// A brain that settles nothing: the marks of both sides stay out, and so does its version of what has no lines.
+#[test]
+fn a_conflict_that_nobody_settles_stays_one() {
+    let site = site();
+    let bytes = |text: &str| format!("call shell.run command=[\"sh\", \"-c\", \"printf '{text}\\\\000' > bin\"]\n");
+    proposed(&site, "task-1", &format!("call fs.edit path=a.txt old=two new=first\n{}done\n", bytes("first")));
+    let second = format!(
+        "call fs.edit path=a.txt old=two new=second\n{}call fs.write path=b.txt content=\"new\\n\"\ndone one\ndone two\ndone three\n",
+        bytes("second")
+    );
+    site.ok(&["act", "another", "--new", "--brain", &script(&site, "second", &second)]);
+    eventually("it waits", || site.is("task-2", "parked"));
+    site.ok(&["merge", "task-1", "--yes"]);
+    let stale = site.skep(&["merge", "task-2", "--yes"]);
+    assert!(!stale.status.success(), "{}", text(&stale));
+    for round in ["once", "and again"] {
+        let review = site.task("task-2")["review"].as_str().unwrap().to_owned();
+        site.ok(&["review", "changes", &review, "--rebase"]);
+        eventually("it proposes anew", || site.is("task-2", "parked") && site.task("task-2")["review"] != review.as_str());
+        let prompt = site.records(&["--kind", "task.continued"]).pop().unwrap()["payload"]["prompt"].as_str().unwrap().to_owned();
+        assert!(prompt.contains("the same lines of a.txt:") && prompt.contains("changed bin too"), "{round}: {prompt}");
+        let review = site.task("task-2")["review"].as_str().unwrap().to_owned();
+        let marks = "it still has the marks of a conflict that nobody settled";
+        for shown in [site.ok(&["merge", "show", "task-2"]), site.ok(&["diff", "task-2", "--text"]), site.ok(&["diff", "task-2", "--stat"])]
+        {
+            assert!(shown.contains(marks) && shown.contains("conflict") && shown.contains("--mine PATH"), "{round}: {shown}");
+            assert!(shown.contains("bin") && shown.contains("b.txt"), "{round}: {shown}");
+        }
+        let asked = site.ok(&["review", "show", &review, "--full"]);
+        assert!(asked.contains("a.txt: stays out, it still has the marks") && asked.contains("bin: stays out"), "{round}: {asked}");
+        assert!(!site.ok(&["diff", "task-2"]).contains("<<<<<<<"), "{round}: no patch has them either");
+    }
+    let merged = site.ok(&["merge", "task-2", "--yes"]);
+    assert!(merged.contains("  + b.txt\n") && merged.contains("○ a.txt  stays out: it still has"), "{merged}");
+    assert_eq!((site.read("a.txt").as_str(), site.read("bin").as_str()), ("one\nfirst\nthree\n", "first\0"));
+    // What stayed out is a conflict still, and a side that is chosen goes in without marks.
+    let refused = site.fails(9, &["merge", "task-2", "--yes"]);
+    assert!(refused.contains("every change is a conflict"), "{refused}");
+    site.ok(&["merge", "task-2", "--yes", "--theirs", "a.txt", "--theirs", "bin"]);
+    assert_eq!((site.read("a.txt").as_str(), site.read("bin").as_str()), ("one\nsecond\nthree\n", "second\0"));
 }
 
 #[test]

@@ -44,6 +44,27 @@ fn documents_are_read_from_the_binary() {
 }
 
 #[test]
+fn a_kernel_is_not_stopped_for_settings_that_none_could_start_with() {
+    let site = Site::new(&[]);
+    site.ok(&["kernel", "start"]);
+    let pid = site.json(&["kernel", "status"])["os_pid"].clone();
+    let config = site.home().join("config.yml");
+    for broken in ["x: [", "reviews: {}", "models: {a: b, b: a}", "sandbox: {templates: {t: {memory: lots}}}"] {
+        std::fs::write(&config, broken).unwrap();
+        let refused = site.fails(14, &["kernel", "restart"]);
+        assert!(refused.contains("the kernel runs on as it is") && refused.contains("config.yml"), "{broken}: {refused}");
+        assert_eq!(site.json(&["kernel", "status"])["os_pid"], pid, "{broken}: it never stopped");
+    }
+    // Where none runs there is none to spare, and the code says what is wrong.
+    site.ok(&["kernel", "stop"]);
+    site.fails(14, &["kernel", "restart"]);
+    std::fs::write(&config, "review: {}\n").unwrap();
+    site.ok(&["kernel", "restart"]);
+    site.ok(&["kernel", "restart"]);
+    assert_ne!(site.json(&["kernel", "status"])["os_pid"], pid, "the control");
+}
+
+#[test]
 fn a_kernel_restarts_and_goes_on() {
     let site = Site::new(&[("a.txt", "a\n")]);
     let pid = |site: &Site| site.json(&["kernel", "status"])["os_pid"].as_u64().unwrap();

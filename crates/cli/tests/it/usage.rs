@@ -73,6 +73,7 @@ fn settings_that_cannot_be_used_say_what_and_why_and_show_no_key() {
     let site = Provider::start(false).site("");
     for (config, why, fix) in [
         ("models: {tactical: antropic/x}", "`models.tactical`: `tactical` leads to `antropic/x`", "add `antropic` under `providers`"),
+        ("x: [", "config.yml", "mend config.yml"),
         ("models: {a: b, b: a}", "`a` leads to itself: a → b → a", "lead to `provider/model`"),
         ("models: {a: {b: c}}", "`provider/model`, or a list of them", "mend config.yml"),
         ("providers: {p: {url: 'https://h', dialect: claude}}", "expected one of anthropic, responses, chat, gemini", "mend config.yml"),
@@ -84,7 +85,7 @@ fn settings_that_cannot_be_used_say_what_and_why_and_show_no_key() {
         std::fs::write(site.home().join("config.yml"), config).unwrap();
         let output = site.skep(&["usage"]);
         let said = text(&output);
-        assert!(!output.status.success() && said.contains("the kernel's own settings cannot be used"), "{config}: {said}");
+        assert!(output.status.code() == Some(14) && said.contains("the kernel's own settings cannot be used"), "{config}: {said}");
         assert!(said.contains(why) && said.contains(fix) && !said.contains("sk-4711"), "{config}: {said}");
     }
 }

@@ -8,9 +8,9 @@ use crate::Kernel;
 use room::RoomContent;
 use std::collections::BTreeSet;
 use std::time::{SystemTime, UNIX_EPOCH};
-use workspace::commit::{self as git, NewCommit};
+use workspace::commit::{self as git, CommitPlace, NewCommit};
 use workspace::repository::write::{CommitTarget, commit_target};
-use workspace::{KeptChanges, MergePlan, MergeStep, State, aside};
+use workspace::{KeptChanges, MergePlan, MergeStep, State, aside, repository};
 use world::event::{MergeCommitted, MergeCommitting, MergeUncommitted};
 use world::{CommitWish, Event, FaultKind, Merge, MergePath, PreparedCommit, Stop, Task};
 
@@ -21,8 +21,17 @@ pub(super) async fn check(kernel: &Kernel, task: &Task, wish: &CommitWish, plan:
     let project = kernel.ledger.project_of(task.zone)?;
     let room = kernel.throwaways.open(task.zone, &project, RoomContent::Repository).await?;
     let blobs = |blob: &str| kernel.ledger.blob(blob);
-    git::check(room.room()?, target.parent.as_deref(), &steps, &blobs, target.is_head()).await?;
+    git::check(room.room()?, target.parent.as_deref(), &steps, &blobs, place(kernel, task, &target).await?).await?;
     Ok(room.close().await?)
+}
+
+async fn place(kernel: &Kernel, task: &Task, target: &CommitTarget) -> Result<CommitPlace, Stop> {
+    let head = repository::head(&kernel.ledger.project_of(task.zone)?, &kernel.instance.home.path).await?;
+    Ok(match (target.is_head(), head == target.parent) {
+        (true, _) => CommitPlace::Head,
+        (false, true) => CommitPlace::BranchAtHead,
+        (false, false) => CommitPlace::OtherBranch,
+    })
 }
 
 async fn target(kernel: &Kernel, task: &Task, wish: &CommitWish) -> Result<CommitTarget, Stop> {
@@ -89,13 +98,13 @@ async fn prepare(
     let project = kernel.ledger.project_of(task.zone)?;
     let mut contents = KeptChanges::default();
     for step in steps {
-        contents.rebase(&step.path.path, &step.after, &State::Absent, 0, &|bytes| kernel.ledger.keep(bytes))?;
+        contents.rebase(&step.path.path, None, &step.after, &State::Absent, 0, &|bytes| kernel.ledger.keep(bytes))?;
     }
     let shows = RoomContent::Kept(Box::new(contents), kernel.gate.owner(task.id)?);
     let room = kernel.throwaways.open(task.zone, &project, shows).await?;
     let (parent, blobs) = (target.parent.as_deref(), |blob: &str| kernel.ledger.blob(blob));
     // Once more: the person may have committed or staged something since they agreed.
-    git::check(room.room()?, parent, steps, &blobs, target.is_head()).await?;
+    git::check(room.room()?, parent, steps, &blobs, place(kernel, task, target).await?).await?;
     let NewCommit { commit, objects } = git::write(room.room()?, parent, &names(steps), wish, now_s, &target.objects()).await?;
     room.close().await?;
     aside(|| target.store(&objects))?;

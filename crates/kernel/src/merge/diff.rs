@@ -1,6 +1,7 @@
 //! What a task changed, for a person to read.
 
 use super::Frozen;
+use super::pieces::{Piece, PieceKey, Served};
 use crate::Kernel;
 use crate::file_thread::on_own_thread;
 use std::os::fd::AsFd;
@@ -21,14 +22,31 @@ impl Kernel {
         }
     }
 
-    /// The bytes of one changed file, as they were or as they shall be: what a diff is too short for.
-    pub async fn changed_file(&self, id: TaskId, path: &str, version: FileVersion) -> Result<Vec<u8>, Stop> {
+    /// A piece of one changed file, as it was or as it shall be: what a diff is too short for.
+    pub async fn changed_file(&self, id: TaskId, path: &str, version: FileVersion, offset: u64, length: usize) -> Result<Piece, Stop> {
+        let key = self.piece_key(id, Served::File(path.to_owned(), version))?;
+        self.tasks.pieces.serve(key, offset, length, || self.whole_file(id, path, version)).await
+    }
+
+    /// A piece of the changes of a task as a patch that `git apply` takes.
+    pub async fn git_patch(&self, id: TaskId, offset: u64, length: usize) -> Result<Piece, Stop> {
+        let key = self.piece_key(id, Served::Patch)?;
+        self.tasks.pieces.serve(key, offset, length, || self.whole_patch(id)).await
+    }
+
+    fn piece_key(&self, id: TaskId, what: Served) -> Result<PieceKey, Stop> {
+        let task = self.ledger.task(id)?;
+        let merge = self.ledger.merge_of(&task).map(|merge| (merge.id, merge.state));
+        Ok(PieceKey { task: id, what, state: task.state, kept: task.kept.map(|kept| kept.blob), merge })
+    }
+
+    async fn whole_file(&self, id: TaskId, path: &str, version: FileVersion) -> Result<(Vec<u8>, String), Stop> {
         let _keeps = self.blobs.hold().await;
         let frozen = self.frozen(id).await?;
         let is_dropped = self.is_dropped(id)?;
         let found = frozen.map(|frozen| frozen.file(path, version, &|blob| self.content(is_dropped, blob)));
         match found.transpose() {
-            Ok(Some(Some(bytes))) => Ok(bytes),
+            Ok(Some(Some(bytes))) => Ok((bytes, String::new())),
             Ok(None | Some(None)) => Err(Refusal::new(Code::NotFound, format!("{id} changes no `{path}`"))
                 .remedy(world::Remedy::ShowChanges { task: id })
                 .into()),
@@ -37,8 +55,7 @@ impl Kernel {
         }
     }
 
-    /// The changes of a task as a patch that `git apply` takes, and its SHA-256.
-    pub async fn git_patch(&self, id: TaskId) -> Result<(Vec<u8>, String), Stop> {
+    async fn whole_patch(&self, id: TaskId) -> Result<(Vec<u8>, String), Stop> {
         let _keeps = self.blobs.hold().await;
         let frozen = self.frozen(id).await?;
         let is_dropped = self.is_dropped(id)?;

@@ -16,41 +16,7 @@ use world::event::{CallRefused, MergeUndoBegun, MergeUndone};
 use world::{BootTime, Code, Merge, MergeId, MergePath, MergeState, Pid, Refusal, Remedy, Task, TaskId, TaskState, World};
 use world::{Fault, FaultKind, Stop};
 
-/// One merge, as lists show it.
-#[derive(Debug, Clone)]
-pub struct MergeLine {
-    pub merge: MergeId,
-    pub task: TaskId,
-    pub state: MergeState,
-    pub digest: String,
-    pub summary: String,
-    /// Paths that go or went in, and those that stay out.
-    pub files: usize,
-    pub left: usize,
-}
-
 impl Kernel {
-    /// Every merge that is remembered, oldest first.
-    pub fn merges(&self) -> Result<Vec<MergeLine>, Stop> {
-        let found: Vec<Merge> = self.ledger.look(|world| world.merges.values().cloned().collect());
-        let line = |merge: Merge| {
-            let mut frozen = Frozen::parse(&self.ledger.blob(&merge.frozen)?)?;
-            frozen.choose(&merge.only);
-            frozen.resolve(&merge.sides);
-            let (left, going): (Vec<_>, Vec<_>) = frozen.paths().into_iter().partition(|path| path.refused.is_some());
-            Ok(MergeLine {
-                merge: merge.id,
-                task: merge.task,
-                state: merge.state,
-                digest: merge.digest,
-                summary: frozen.summary,
-                files: going.len(),
-                left: left.len(),
-            })
-        };
-        found.into_iter().map(line).collect()
-    }
-
     /// Takes a task's merge back and tells what became of each path. It is the operator's own call; what denies it is passed over only by
     /// who types the phrase, and that is recorded.
     pub async fn undo(&self, id: TaskId, by: &str, typed: Option<&str>) -> Result<UndoOutcome, Stop> {
@@ -295,7 +261,7 @@ fn kept_again(kernel: &Kernel, id: TaskId, merge: MergeId, plan: &MergePlan) -> 
     for MergeStep { path, before, after, .. } in &plan.steps {
         // What a later turn made of the path is the task's newest word on it.
         if !kept.rebase_kept(&path.path, before, &|bytes| kernel.ledger.keep(bytes))? {
-            kept.rebase(&path.path, after, before, bytes(kernel, after)?, &|bytes| kernel.ledger.keep(bytes))?;
+            kept.rebase(&path.path, path.from.clone(), after, before, bytes(kernel, after)?, &|bytes| kernel.ledger.keep(bytes))?;
         }
     }
     if kept.files() == 0 { Ok(None) } else { Ok(Some(KeptList::store(kernel, kept)?)) }

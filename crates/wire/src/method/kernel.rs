@@ -57,6 +57,9 @@ pub struct KernelNoticesResult {
     /// How the operator's own files stand, where there is something to say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settings: Option<SettingsView>,
+    /// The disk is so full that brains wait.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub disk_full: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -16,12 +16,15 @@ pub struct MergeView {
     pub merge: MergeId,
     pub task: TaskId,
     pub state: MergeState,
+    /// Rejected by nobody: a newer proposal of its task takes its place.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub replaced: bool,
     /// Names exactly these changes.
     pub digest: String,
     pub summary: String,
-    /// Paths that go or went in.
+    /// Paths that go or went in, or were taken back.
     pub files: u64,
-    /// Paths that stay out.
+    /// Paths that stay out, or that an undo left alone.
     pub left: u64,
 }
 

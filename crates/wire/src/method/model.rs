@@ -113,6 +113,9 @@ pub struct AccountView {
     /// What of its own spending is only an estimate.
     #[serde(default)]
     pub guessed: Spend,
+    /// What of the account's spending, with everything below it, is only an estimate.
+    #[serde(default)]
+    pub guessed_in_tree: Spend,
     /// What its own requests may have cost beyond that; `held` of the account is with everything below it.
     #[serde(default)]
     pub held_of_its_own: Spend,

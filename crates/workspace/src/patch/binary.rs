@@ -7,6 +7,8 @@ use sha1::{Digest, Sha1};
 const LINE_BYTES: usize = 52;
 /// Bytes of one stored part of a zlib stream.
 const STORED_BYTES: usize = 65_535;
+/// So many bytes are summed before the sums could overflow.
+const UNREDUCED_BYTES: usize = 5_552;
 const DIGITS: &[u8; 85] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~";
 
 /// The way from `old` to `new`, and back.
@@ -48,9 +50,12 @@ fn stored(bytes: &[u8]) -> Vec<u8> {
 
 fn adler32(bytes: &[u8]) -> u32 {
     let (mut low, mut high) = (1u32, 0u32);
-    for byte in bytes {
-        low = (low + u32::from(*byte)) % 65_521;
-        high = (high + low) % 65_521;
+    for some in bytes.chunks(UNREDUCED_BYTES) {
+        for byte in some {
+            low += u32::from(*byte);
+            high += low;
+        }
+        (low, high) = (low % 65_521, high % 65_521);
     }
     high << 16 | low
 }

@@ -3,31 +3,40 @@
 //! Both are asked of the person's own git, as in any shell of theirs: the kernel reads no configuration of theirs.
 
 use crate::command_error::CommandError;
+use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
-use wire::method::task::{TaskDiffResult, TaskIdParams};
+use wire::method::task::{FileDiffView, TaskDiffResult, TaskIdParams};
 use wire::method::zone::ZoneStatusParams;
 use wire::table::{TaskShow, ZoneStatus};
-use wire::{CommitWish, ErrorCode, KernelClient};
+use wire::{CommitWish, ErrorCode, KernelClient, Side};
 
 /// Columns of a commit's first line.
 const TITLE_COLUMNS: usize = 72;
 
+/// What of the shown changes is to be committed, and where.
+pub struct WantedCommit<'a> {
+    pub shown: &'a TaskDiffResult,
+    pub only: &'a [String],
+    pub sides: &'a BTreeMap<String, Side>,
+    pub branch: Option<String>,
+    pub message: Option<String>,
+}
+
 /// The commit that is to be made of what was shown.
-pub async fn wish(
-    kernel: &mut KernelClient,
-    shown: &TaskDiffResult,
-    branch: Option<String>,
-    message: Option<String>,
-) -> Result<CommitWish, CommandError> {
+pub async fn wish(kernel: &mut KernelClient, wanted: WantedCommit<'_>) -> Result<CommitWish, CommandError> {
+    let WantedCommit { shown, only, sides, branch, message } = wanted;
     let task = kernel.call::<TaskShow>(&TaskIdParams { task: shown.task }).await?;
     let zones = kernel.call::<ZoneStatus>(&ZoneStatusParams::default()).await?.zones;
     let project = zones.into_iter().find(|zone| zone.zone == task.zone).map(|zone| zone.path).unwrap_or_else(|| ".".into());
     if git(&project, &["config", "--type=bool", "--get", "commit.gpgsign"]).is_ok_and(|told| told == "true") {
-        let paths: Vec<String> = shown.files.iter().filter(|file| file.refused.is_none()).map(|file| quoted(&file.path)).collect();
-        let paths = paths.join(" ");
+        let switch = branch.as_deref().map(|branch| {
+            let is_there = git(&project, &["rev-parse", "--verify", "--quiet", &format!("refs/heads/{branch}")]).is_ok();
+            format!("`git switch {}{}`, then ", if is_there { "" } else { "-c " }, quoted(branch))
+        });
+        let fix = by_hand(shown, only, sides);
         return Err(CommandError::new(ErrorCode::Unsupported, "commits are signed here (commit.gpgsign), and the kernel has no key")
             .why("nothing was merged")
-            .fix(format!("run `skep merge {0}`, then `git add -A -- {paths} && git commit -- {paths}`", shown.task)));
+            .fix(format!("run {}{fix}", switch.unwrap_or_default())));
     }
     let ident = git(&project, &["var", "GIT_AUTHOR_IDENT"]).map_err(|why| {
         CommandError::new(ErrorCode::BadInput, "git does not know who you are")
@@ -43,6 +52,32 @@ pub async fn wish(
         None => default_message(&task.prompt, task.summary.as_deref().unwrap_or_default(), &task.task.to_string()),
     };
     Ok(CommitWish { branch, message, name, email, zone })
+}
+
+/// The commands that merge and commit the same.
+fn by_hand(shown: &TaskDiffResult, only: &[String], sides: &BTreeMap<String, Side>) -> String {
+    let mut merge = format!("skep merge {}", shown.task);
+    let mut add = |flag: &str, paths: Vec<&String>| {
+        paths.iter().for_each(|path| merge.push_str(&format!(" {flag} {}", quoted(path))));
+    };
+    let chosen = |side: Side| sides.iter().filter(move |(_, chosen)| **chosen == side).map(|(path, _)| path).collect();
+    add("--mine", chosen(Side::Mine));
+    add("--theirs", chosen(Side::Theirs));
+    if !only.is_empty() {
+        let only: Vec<String> = only.iter().map(|path| quoted(path)).collect();
+        merge.push_str(&format!(" --only {}", only.join(" ")));
+    }
+    let is_below =
+        |path: &str, name: &String| path.strip_prefix(name.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    let goes_in = |file: &&FileDiffView| {
+        let names = || std::iter::once(file.path.as_str()).chain(file.from.as_deref());
+        let is_named = only.is_empty() || names().any(|path| only.iter().any(|name| is_below(path, name)));
+        is_named && (file.refused.is_none() || sides.get(&file.path) == Some(&Side::Theirs))
+    };
+    // Both names of a rename: the old one is gone by it.
+    let paths = shown.files.iter().filter(goes_in).flat_map(|file| file.from.iter().chain([&file.path]));
+    let paths = paths.map(|path| quoted(path)).collect::<Vec<_>>().join(" ");
+    format!("`{merge}`, then `git add -A -- {paths} && git commit -- {paths}`")
 }
 
 /// One line of the person's own git.

@@ -41,6 +41,7 @@ impl Transition for CallAdmitted {
         }
         if let Some(task) = task_mut(world, self.task) {
             task.lost.retain(|bind| *bind != self.bind);
+            task.lost_why.remove(&self.bind);
             task.calls_left = task.calls_left.map(|left| left.saturating_sub(1));
             match &self.rooms {
                 Some(rooms) => task.rooms.extend(rooms.iter().cloned()),
@@ -97,6 +98,7 @@ impl Transition for CallLost {
             && !call.read_only
             && let Some(task) = task_mut(world, call.task)
         {
+            task.lost_why.insert(call.bind.clone(), self.why.clone());
             task.lost.push(call.bind);
         }
     }

@@ -8,6 +8,7 @@ use crate::event::{
 use crate::{
     Artifact, CallPattern, FurtherPrompt, Grant, KeptWork, Pid, ProcessState, ReviewState, Scope, Task, TaskId, TaskState, World, limits,
 };
+use std::collections::BTreeMap;
 
 impl Transition for TaskQueued {
     fn check(&self, world: &World) -> CheckResult {
@@ -37,6 +38,7 @@ impl Transition for TaskQueued {
             calls_settled: 0,
             blob_bytes: 0,
             lost: Vec::new(),
+            lost_why: BTreeMap::new(),
             memory: Vec::new(),
             cassette: None,
             replays: None,

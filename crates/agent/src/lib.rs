@@ -20,10 +20,10 @@ mod talk;
 mod transcript;
 
 pub use call_door::{CallDoor, DoorFuture};
-pub use hook::TalkHook;
+pub use hook::{HookResponder, TalkHook, TaskHook, serve_hooks};
 pub use launch::{BRAIN_RUN, exit_of, run_request};
 pub use preflight::{Brains, NamedBy, needs};
-pub use program::{AgentProgram, client_of, wire_of};
+pub use program::{AgentProgram, client_of, is_hooked_at_work, wire_of};
 pub use room_tools::{PERSON_ASK, RoomTools};
 pub use session::{Leave, TalkArchive, TalkPosition, TalkSession};
 pub use talk::{TALK, TalkSeat, Talks, hook_command, is_talk, last_lines, newest_conversation};

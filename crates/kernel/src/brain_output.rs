@@ -54,7 +54,7 @@ impl Kernel {
         let mut outputs = fold.end(now_ms);
         for output in &mut outputs {
             let checkpoint = output.memory.as_deref().map(|blob| self.ledger.blob_if_kept(blob)).transpose()?.flatten();
-            output.series = checkpoint.and_then(|bytes| series_in(&bytes));
+            output.series = checkpoint.and_then(|bytes| series_in(&bytes).ok().flatten());
         }
         Ok(outputs)
     }

@@ -9,7 +9,7 @@ use super::run::Ran;
 use super::settle;
 use crate::Kernel;
 use crate::work::WorkKey;
-use agent::{BRAIN_RUN, RoomTools, TalkHook};
+use agent::{BRAIN_RUN, HookResponder, RoomTools, serve_hooks};
 use gate::{Details, GateDecision, Permit, Request, used_room};
 use models::RoomModels;
 use parking_lot::Mutex;
@@ -37,8 +37,8 @@ pub(super) struct RoomNetwork {
     models: Option<RoomModels>,
     /// The kernel's own tools, for a vendor's client.
     tools: Option<Arc<RoomTools>>,
-    /// Who answers the hooks of a client that a person talks with.
-    hook: Option<Arc<TalkHook>>,
+    /// Who answers the hooks of a client.
+    hook: Option<Arc<dyn HookResponder>>,
     running: Mutex<Vec<JoinHandle<()>>>,
     over: watch::Sender<bool>,
 }
@@ -55,7 +55,8 @@ impl RoomNetwork {
             job.keep_key(models.key());
         }
         let tools = (request.tool == BRAIN_RUN).then(|| Arc::new(RoomTools::new(kernel.clone(), request, call)));
-        let hook = kernel.talks.hook_of(request);
+        let talk = kernel.talks.hook_of(request).map(|hook| hook as Arc<dyn HookResponder>);
+        let hook = talk.or_else(|| kernel.clients.hook_of(request).map(|hook| hook as Arc<dyn HookResponder>));
         let gate = EgressGate {
             kernel,
             request: request.clone(),
@@ -172,7 +173,7 @@ impl JobNetwork for RoomNetwork {
             let (hook, kernel, over) = (hook.clone(), self.gate.kernel.clone(), over());
             running.push(tokio::spawn(async move {
                 tokio::select! {
-                    () = hook.serve(kernel, door) => {}
+                    () = serve_hooks(hook, kernel, door) => {}
                     () = over => {}
                 }
             }));

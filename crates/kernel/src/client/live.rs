@@ -6,8 +6,9 @@
 
 use crate::Kernel;
 use crate::open_workspace::OpenWorkspace;
-use agent::AgentProgram;
-use brain::agent::{AgentBoot, IdleAgent, LaunchPlan};
+use agent::{AgentProgram, BRAIN_RUN, TaskHook};
+use brain::agent::{AgentBoot, HookQuestion, IdleAgent, LaunchPlan};
+use gate::Request;
 use host::{OperatorSettings, RoomSettings};
 use parking_lot::Mutex;
 use sandbox::{Bind, HostShare, Template};
@@ -16,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use tokio::sync::mpsc::UnboundedReceiver;
 use tool::KeptJob;
 use workspace::{MaskSet, aside};
 use world::limits::{CLIENT_IDLE_MS, CLIENTS_IDLE_MAX, NO_PROGRESS_MS};
@@ -36,6 +38,8 @@ pub struct LiveClients {
     waiting: Mutex<HashMap<Pid, LiveClient>>,
     /// Why a worker's last client did not stay, until the next one is booted.
     reasons: Mutex<HashMap<Pid, String>>,
+    /// Where hooks of tasks' clients are answered, for those that have any. The last of a task counts.
+    hooks: Mutex<HashMap<TaskId, Arc<TaskHook>>>,
     /// Counts folders of rooms that wait, so that each has its own.
     folders: AtomicU64,
 }
@@ -99,6 +103,21 @@ impl LiveClients {
 
     pub(super) fn take(&self, pid: Pid) -> Option<LiveClient> {
         self.waiting.lock().remove(&pid)
+    }
+
+    /// Where the brain of a task hears of its client's hooks.
+    pub(super) fn open_hook(&self, task: TaskId) -> UnboundedReceiver<HookQuestion> {
+        let (hook, heard) = TaskHook::new();
+        let mut hooks = self.hooks.lock();
+        hooks.retain(|_, hook| hook.is_heard());
+        hooks.insert(task, Arc::new(hook));
+        heard
+    }
+
+    /// Who answers the hooks of the client that a call runs.
+    pub(crate) fn hook_of(&self, request: &Request) -> Option<Arc<TaskHook>> {
+        let task = request.task.filter(|_| request.tool == BRAIN_RUN && request.live.is_some())?;
+        self.hooks.lock().get(&task).filter(|hook| hook.is_heard()).cloned()
     }
 
     /// Says why the worker's client does not stay.

@@ -31,6 +31,10 @@ impl Kernel {
     /// What the client of a task is told at the beginning of a turn.
     pub(super) async fn turn_notes(&self, task: &Task) -> Result<TurnNotes, Stop> {
         let own = task.memory.last().cloned();
+        // What its own turn kept, its brain reads and tells of itself.
+        if let (None, Err(lost)) = (&own, self.brains.last_series(task)?) {
+            return Ok(TurnNotes { lost: Some(lost), ..TurnNotes::default() });
+        }
         let Some(blob) = own.clone().or_else(|| self.brains.last_memory(task)) else { return Ok(TurnNotes::default()) };
         let Some(kept) = self.ledger.blob_if_kept(&blob)?.and_then(|bytes| state_in(&bytes)) else { return Ok(TurnNotes::default()) };
         let opened = self.workspace_of(task.id).await?;

@@ -142,6 +142,7 @@ impl AgentLauncher for RoomAgent {
             let ((in_read, in_write), (out_read, out_write)) = (pipe_pair().map_err(broken)?, pipe_pair().map_err(broken)?);
             let job = KeptJob::new(in_read, out_write);
             self.refresh().await;
+            let hooks = plan.is_hooked.then(|| self.kernel.clients.open_hook(self.task.id));
             let running = self.call(&job, &plan);
             self.record_served(&job, false, self.kernel.clients.reason(self.task.pid));
             self.job = Some(job);
@@ -150,6 +151,7 @@ impl AgentLauncher for RoomAgent {
                 output: Box::new(pipe::Receiver::from_owned_fd(out_read).map_err(broken)?),
                 ended: self.ended(running),
                 questions: self.kernel.tasks.questions_of(self.task.id),
+                hooks,
             })
         })
     }

@@ -9,7 +9,8 @@ mod terminal;
 
 use super::approvals::{Approvals, Decided};
 use super::{
-    AgentAnswer, AgentBoot, AgentEvent, AgentFailure, AgentWire, FallbackWire, HookEvent, LaunchPlan, OURS, TOOLS, TerminalPlan, is_uuid, tools,
+    AgentAnswer, AgentBoot, AgentEvent, AgentFailure, AgentWire, FallbackWire, HookEvent, LaunchPlan, OURS, TOOLS, TerminalPlan, is_uuid,
+    tools,
 };
 use crate::{OwnCallId, ToolCall};
 use serde_json::{Value, json};

@@ -65,7 +65,8 @@ pub(super) fn plan(agent: AcpAgent, boot: &AgentBoot) -> Option<TerminalPlan> {
                 None => opencode_base(boot, "ask", &[]),
             };
             plan.is_hooked = boot.hook.is_some();
-            plan.home_files.extend(boot.hook.iter().map(|hook| (PLUGIN.to_owned(), format!("const HOOK = {}\n{PLUGIN_TEXT}", json!(hook)))));
+            plan.home_files
+                .extend(boot.hook.iter().map(|hook| (PLUGIN.to_owned(), format!("const HOOK = {}\n{PLUGIN_TEXT}", json!(hook)))));
             plan.arguments.extend(boot.series.iter().flat_map(|series| ["--session".to_owned(), series.clone()]));
             plan
         }
@@ -73,7 +74,8 @@ pub(super) fn plan(agent: AcpAgent, boot: &AgentBoot) -> Option<TerminalPlan> {
             let policy = if boot.hook.is_some() { GEMINI_OPEN } else { GEMINI_ASKS };
             let mut plan = gemini_base(boot, policy, boot.hook.is_some());
             if let Some(hook) = &boot.hook {
-                let run = json!([{ "matcher": "*", "hooks": [{ "type": "command", "name": "skep", "command": hook, "timeout": HOOK_MS }] }]);
+                let run =
+                    json!([{ "matcher": "*", "hooks": [{ "type": "command", "name": "skep", "command": hook, "timeout": HOOK_MS }] }]);
                 let hooks = json!({ "hooks": { "SessionStart": run, "BeforeAgent": run, "BeforeTool": run, "AfterTool": run } });
                 let extension = json!({ "name": "skep", "version": env!("CARGO_PKG_VERSION") });
                 plan.home_files.push((EXTENSION.to_owned(), extension.to_string()));

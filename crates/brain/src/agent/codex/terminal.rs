@@ -107,12 +107,14 @@ mod tests {
         let codex = Codex::default();
         let told = |input: Value| codex.hook_event(&input);
         assert_eq!(told(json!({"hook_event_name": "SessionStart"})), HookEvent::Began);
-        assert_eq!(
-            told(json!({"hook_event_name": "UserPromptSubmit", "session_id": "s"})),
-            HookEvent::Prompted { series: "s".into() }
-        );
+        assert_eq!(told(json!({"hook_event_name": "UserPromptSubmit", "session_id": "s"})), HookEvent::Prompted { series: "s".into() });
         let ended = |text: &str| told(json!({"hook_event_name": "PostToolUse", "tool_use_id": "t", "tool_response": text}));
-        for (text, ok) in [("Exit code: 0\nfine", true), ("Exit code: 7\nno", false), ("anything", true), ("Chunk ID: a\nProcess exited with code 1\n", false)] {
+        for (text, ok) in [
+            ("Exit code: 0\nfine", true),
+            ("Exit code: 7\nno", false),
+            ("anything", true),
+            ("Chunk ID: a\nProcess exited with code 1\n", false),
+        ] {
             assert_eq!(ended(text), HookEvent::Ended { id: "t".into(), ok, text: text.into() });
         }
         assert_eq!(codex.hook_answer(&AgentAnswer::Allowed), "{}");

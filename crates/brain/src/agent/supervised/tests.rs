@@ -65,7 +65,6 @@ impl Stage {
     }
 }
 
-
 fn codex(stage: &Stage) -> Supervised<Stage> {
     let boot = AgentBoot { project: "/p".into(), may_change: true, hook: Some("/hook 7".into()), ..AgentBoot::default() };
     Supervised::new(Box::new(Codex::default()), stage.clone(), boot)
@@ -151,7 +150,6 @@ async fn a_codex_that_does_not_answer_its_greeting_works_by_exec() {
     assert_eq!(done.unwrap(), Move::Done(String::new()));
     assert_eq!(stage.0.lock().unwrap().len(), 1);
 }
-
 
 #[tokio::test(start_paused = true)]
 async fn a_checkpoint_that_cannot_be_read_is_told() {

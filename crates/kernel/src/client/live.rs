@@ -4,6 +4,7 @@
 //! with is what that task would start it with. **Invariant.** A client that waits is held still, belongs to one worker, and is in this list
 //! and nowhere else; its room belongs to its last task as long as that has a workspace, then to this list, then to the task that takes it.
 
+use super::notes;
 use crate::Kernel;
 use crate::open_workspace::OpenWorkspace;
 use agent::{AgentProgram, BRAIN_RUN, TaskHook};
@@ -60,6 +61,12 @@ pub(super) struct LiveClient {
 impl LiveClient {
     pub fn new(task: TaskId, terms: ClientTerms, series: Option<&str>, job: Arc<KeptJob>, agent: IdleAgent) -> LiveClient {
         LiveClient { task, terms, series: series.map(str::to_owned), job, agent, room: None, since: Instant::now() }
+    }
+
+    /// How it ended while it waited, in words; `None` where it still waits.
+    pub fn gone(&self) -> Option<String> {
+        let how = self.job.exit().unwrap_or("nobody knows how");
+        self.job.is_over().then(|| format!("it had ended while it waited ({how})"))
     }
 }
 
@@ -135,7 +142,7 @@ impl LiveClients {
         self.waiting.lock().get(&pid).is_some_and(|client| client.task == task && client.room.is_none() && !client.job.is_over())
     }
 
-    /// Those that have waited too long, or are too many, or for which there is no memory.
+    /// Those that have waited too long, or are too many, or for which there is no memory; and those that did not wait.
     fn due(&self, idle: Duration) -> Vec<(Pid, LiveClient)> {
         let mut waiting = self.waiting.lock();
         let mut by_age: Vec<(Instant, Pid)> = waiting.iter().map(|(pid, client)| (client.since, *pid)).collect();
@@ -172,7 +179,8 @@ impl Kernel {
     /// Ends clients that have waited long enough.
     pub(crate) async fn end_idle_clients(&self) {
         for (pid, client) in self.clients.due(self.client_idle()) {
-            self.end_client(pid, client, "it had nothing to do for too long, or there was no memory for it").await;
+            let why = client.gone().unwrap_or_else(|| "it had nothing to do for too long, or there was no memory for it".to_owned());
+            self.end_client(pid, client, why).await;
         }
     }
 
@@ -191,6 +199,7 @@ impl Kernel {
         job.kill();
         drop((agent, job));
         let Some(OpenWorkspace { room, work, .. }) = room else { return };
+        self.rooms.release_layers(pid);
         if let Err(error) = room.close().await {
             world::log!("skep: the sandbox of a client of {pid} was not closed: {error}");
         }
@@ -223,6 +232,7 @@ impl Kernel {
         let folder = self.instance.home.work().join(format!("idle-{number}"));
         if let Some(zone) = self.ledger.look(|world| world.tasks.get(&task).map(|task| task.zone)) {
             self.rooms.keep_layers(zone, pid, &opened.work);
+            self.rooms.hold_layers(zone, pid);
         }
         if let Err(error) = aside(|| std::fs::rename(&opened.work, &folder)) {
             world::log!("skep: the sandbox of {task} does not stay: {error}");
@@ -260,8 +270,8 @@ impl Kernel {
             self.end_client(task.pid, client, why).await;
             return Ok(None);
         };
-        let why = match refusal(&client, &opened, task, &wanted) {
-            Some(why) => Some(why.to_owned()),
+        let why = match client.gone().or_else(|| refusal(&client, &opened, task, &wanted).map(str::to_owned)) {
+            Some(why) => Some(why),
             None => difference(&opened).await,
         };
         if let Some(why) = why {
@@ -276,6 +286,7 @@ impl Kernel {
             aside(|| std::fs::create_dir_all(work)).map_err(|error| world::Fault::io("make", work, error))?;
             return Ok(None);
         }
+        self.rooms.release_layers(task.pid);
         self.clients.reasons.lock().insert(task.pid, format!("it had worked on {}", client.task));
         client.task = task.id;
         self.clients.insert(task.pid, client);
@@ -286,7 +297,6 @@ impl Kernel {
 /// Why a task cannot have a client that waits, by what both are like.
 fn refusal(client: &LiveClient, opened: &OpenWorkspace, task: &Task, wanted: &RoomTerms<'_>) -> Option<&'static str> {
     match () {
-        () if client.job.is_over() => Some("it had ended"),
         () if agent::is_talk(task) => Some("a person talks with the brain on its own terminal"),
         () if task.replays.is_some() || task.kept.is_some() => Some("the task goes on with work that is kept"),
         () if client.terms.brain != task.brain => Some("another brain was asked for"),
@@ -306,7 +316,13 @@ async fn difference(opened: &OpenWorkspace) -> Option<String> {
     let git = Path::new(".git");
     let has_marks_only = aside(|| has_marks_only(&opened.work.join("upper").join(git)));
     let refused = found.refused.iter().map(|no| &*no.path).filter(|path| *path != git || !has_marks_only);
-    let paths: Vec<&Path> = found.changes.iter().map(|change| &*change.path).chain(refused).collect();
+    let mut paths: Vec<&Path> = found.changes.iter().map(|change| &*change.path).chain(refused).collect();
+    if paths.is_empty() {
+        return None;
+    }
+    // What git ignores is never merged and stays with the worker: build output is no difference.
+    let ignored = notes::ignored(opened, &paths.iter().filter_map(|path| path.to_str()).collect::<Vec<_>>()).await;
+    paths.retain(|path| path.to_str().is_none_or(|path| !ignored.contains(path)));
     if paths.is_empty() {
         return None;
     }

@@ -5,7 +5,7 @@ use crate::open_workspace::OpenWorkspace;
 use brain::agent::{KeptState, TurnNotes, state_in};
 use journal::Filter;
 use ledger::event_of;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use workspace::{aside, base, news};
@@ -68,19 +68,10 @@ impl Kernel {
         let and_more = found.is_cut || paths.len() > NAMED_MAX;
         paths.truncate(NAMED_MAX);
         if !paths.is_empty() {
-            let ignored = self.ignored(opened, &paths).await;
+            let ignored = ignored(opened, &paths.iter().map(String::as_str).collect::<Vec<_>>()).await;
             paths.retain(|path| !ignored.contains(path));
         }
         Ok(TurnNotes { changed: paths, and_more, ..TurnNotes::default() })
-    }
-
-    /// Which of these paths git ignores; none where it cannot say.
-    async fn ignored(&self, opened: &OpenWorkspace, paths: &[String]) -> Vec<String> {
-        let stdin = paths.iter().flat_map(|path| path.bytes().chain([0])).collect();
-        match workspace::git(&opened.room, &["check-ignore", "-z", "--stdin"], Some(stdin)).await {
-            Ok(listed) => String::from_utf8_lossy(&listed).split('\0').filter(|path| !path.is_empty()).map(str::to_owned).collect(),
-            Err(_) => Vec::new(),
-        }
     }
 
     /// Paths that the worker's own tasks put into the project, and until when that took.
@@ -123,6 +114,15 @@ impl Kernel {
         }
         calls.reverse();
         Ok((calls, said.unwrap_or_default()))
+    }
+}
+
+/// Which of these paths git ignores; none where it cannot say.
+pub(super) async fn ignored(opened: &OpenWorkspace, paths: &[&str]) -> HashSet<String> {
+    let stdin = paths.iter().flat_map(|path| path.bytes().chain([0])).collect();
+    match workspace::git(&opened.room, &["check-ignore", "-z", "--stdin"], Some(stdin)).await {
+        Ok(listed) => String::from_utf8_lossy(&listed).split('\0').filter(|path| !path.is_empty()).map(str::to_owned).collect(),
+        Err(_) => HashSet::new(),
     }
 }
 

@@ -120,10 +120,10 @@ impl RoomAgent {
         let (clients, pid) = (&self.kernel.clients, self.task.pid);
         let client = clients.take(pid)?;
         let why = match () {
-            () if client.task != self.task.id => Some("another task of the worker goes on"),
-            () if client.job.is_over() => Some("it had ended"),
-            () if client.series != boot.series => Some("another conversation is to go on"),
-            () => client.terms.difference(terms),
+            () if client.task != self.task.id => Some("another task of the worker goes on".to_owned()),
+            () if client.job.is_over() => client.gone(),
+            () if client.series != boot.series => Some("another conversation is to go on".to_owned()),
+            () => client.terms.difference(terms).map(str::to_owned),
         };
         match why {
             None => Some(client),

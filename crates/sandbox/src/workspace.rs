@@ -279,7 +279,8 @@ impl Workspace {
             Keeper::Holder { group, .. } => group.clone(),
             Keeper::Engine(_) => None,
         };
-        let running = Arc::new(Running { pid, pidfd, command, began: Instant::now(), group, held: false.into(), still: Default::default() });
+        let running =
+            Arc::new(Running { pid, pidfd, command, began: Instant::now(), group, held: false.into(), still: Default::default() });
         if matches!(spec.act, Act::Exec { .. }) {
             self.remember(&running);
             // Paused while it started: it was not on the list yet.

@@ -1,6 +1,7 @@
 //! The command as people run it. One program holds all these tests, because linking is what takes long.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
+mod acceptance;
 mod afresh;
 mod agents;
 mod bad_input;

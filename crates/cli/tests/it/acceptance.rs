@@ -31,7 +31,9 @@ fn a_first_task_sets_its_repository_up_and_returns_at_once() {
 #[test]
 fn an_answer_is_all_that_standard_output_has() {
     let site = Site::new(&[("a.txt", "a\n")]);
-    for (verb, script) in [("ask", "say I think.\ndone forty-two\n"), ("act", "call fs.write path=b.txt content=b\nsay I act.\ndone forty-two\n")] {
+    for (verb, script) in
+        [("ask", "say I think.\ndone forty-two\n"), ("act", "call fs.write path=b.txt content=b\nsay I act.\ndone forty-two\n")]
+    {
         let output = site.command(&[verb, "what?", "--await", "--brain", &site.script(script)]).output().unwrap();
         assert!(output.status.success(), "{}", text(&output));
         assert_eq!(String::from_utf8_lossy(&output.stdout), "forty-two\n", "{verb}");

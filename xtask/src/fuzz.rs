@@ -23,6 +23,7 @@ const TARGETS: &[(&str, &str)] = &[
     ("dialects", "brain"),
     ("memories", "brain"),
     ("codex_lines", "brain"),
+    ("codex_exec_lines", "brain"),
     ("acp_lines", "brain"),
     ("claude_lines", "brain"),
 ];

@@ -5,9 +5,10 @@
 //! outlive the brain that stands for it, and nothing of it is left when that brain is closed.
 
 use crate::Brains;
-use crate::program::AgentProgram;
+use crate::program::{AgentProgram, is_hooked_at_work};
+use crate::talk::hook_command;
 use brain::BrainSpec;
-use brain::agent::{ASK, AgentBoot, AgentExit, LaunchPlan, series_in};
+use brain::agent::{ASK, AgentBoot, AgentExit, LaunchPlan, UnreadableCheckpoint, series_in};
 use gate::{CallEnd, Request};
 use sandbox::TOOLS_PORT;
 use serde_json::{Value, json};
@@ -25,23 +26,21 @@ impl Brains {
             _ => None,
         };
         Ok(AgentBoot {
-            series: self.last_series(task)?,
+            series: self.last_series(task)?.unwrap_or_default(),
             model,
             project: project.to_string_lossy().into_owned(),
             brief: brief(),
             role: self.gate.role_text(task)?,
             may_change: task.present_mode() != Mode::Ask,
             tools_url: Some(format!("http://127.0.0.1:{TOOLS_PORT}/mcp")),
-            hook: None,
+            hook: is_hooked_at_work(spec).then(hook_command),
         })
     }
 
-    /// The conversation that the worker had last with this brain.
-    fn last_series(&self, task: &Task) -> Result<Option<String>, Stop> {
-        match self.last_memory(task) {
-            Some(blob) => Ok(self.gate.ledger.blob_if_kept(&blob)?.and_then(|bytes| series_in(&bytes))),
-            None => Ok(None),
-        }
+    /// The conversation that the worker had last with this brain, or why that cannot be said.
+    pub fn last_series(&self, task: &Task) -> Result<Result<Option<String>, UnreadableCheckpoint>, Stop> {
+        let blob = self.last_memory(task).map(|blob| self.gate.ledger.blob_if_kept(&blob)).transpose()?.flatten();
+        Ok(blob.map_or(Ok(None), |bytes| series_in(&bytes)))
     }
 
     /// The last checkpoint of the worker's task before this one with this brain.

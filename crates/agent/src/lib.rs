@@ -23,10 +23,10 @@ mod transcript;
 
 pub use call_door::{CallDoor, DoorFuture};
 pub use client::{Announced, LiveClients, RoomTerms};
-pub use hook::TalkHook;
+pub use hook::{HookResponder, TalkHook, TaskHook, serve_hooks};
 pub use launch::{BRAIN_RUN, exit_of, run_request};
 pub use preflight::{Brains, NamedBy, check_capability};
-pub use program::{AgentProgram, client_of, wire_of};
+pub use program::{AgentProgram, client_of, is_hooked_at_work, wire_of};
 pub use room_tools::RoomTools;
 pub use script_file::read_script;
 pub use session::{Leave, TalkArchive, TalkPosition, TalkSession};

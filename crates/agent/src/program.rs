@@ -94,7 +94,7 @@ impl Brains {
         let mut shares = program.shares(others, shown, project);
         shares.push(HostShare::layered(None, BRAIN_HOME, HOME_LAYER));
         // This program, which the client's hooks run.
-        if let (true, Ok(program)) = (is_talk(task), gate::program().canonicalize()) {
+        if let (true, Ok(program)) = (is_talk(task) || is_hooked_at_work(&spec), gate::program().canonicalize()) {
             shares.push(HostShare::read_only(program, HOOK_PROGRAM));
         }
         Ok(shares)
@@ -110,6 +110,12 @@ pub fn wire_of(spec: &BrainSpec) -> Result<Box<dyn AgentWire>, Refusal> {
         BrainSpec::Acp(_) => Ok(Box::new(Acp::of(AcpAgent::Other))),
         BrainSpec::Native { .. } | BrainSpec::Script(_) => Err(Refusal::new(Code::Unsupported, format!("`{spec}` has no program"))),
     }
+}
+
+/// Is a client of this brain asked for by its hooks also where nobody talks with it?
+pub fn is_hooked_at_work(spec: &BrainSpec) -> bool {
+    // Where its `app-server` does not answer, it is run in a way that knows no questions.
+    matches!(spec, BrainSpec::Vendor { vendor: Vendor::Codex, .. })
 }
 
 /// How to get a client that is not there.

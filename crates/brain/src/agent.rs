@@ -8,9 +8,13 @@ mod acp;
 mod approvals;
 mod claude;
 mod codex;
+mod hook_tools;
 mod idle;
+mod kept;
+mod lines;
 #[cfg(test)]
 mod play;
+mod running;
 mod supervised;
 mod tools;
 mod turn;
@@ -18,9 +22,11 @@ mod versions;
 
 pub use acp::{Acp, AcpAgent};
 pub use claude::Claude;
-pub use codex::Codex;
+pub use codex::{Codex, CodexExec};
 pub use idle::{AttachedAgent, IdleAgent};
-pub use supervised::{AgentExit, AgentLauncher, AgentStreams, KeptState, Supervised, checkpoint_of, series_in, state_in};
+pub use kept::{KeptState, UnreadableCheckpoint, checkpoint_of, series_in, state_in};
+pub use running::HookQuestion;
+pub use supervised::{AgentExit, AgentLauncher, AgentStreams, Supervised};
 pub use turn::{ASK, TurnNotes};
 pub use versions::{TriedVersions, tried, version_in};
 
@@ -37,15 +43,16 @@ pub struct LaunchPlan {
     pub environment: Vec<(String, String)>,
     /// Files that it finds in its home: the path there, and the text.
     pub home_files: Vec<(String, String)>,
+    /// Its hook program is run, and must find its door.
+    pub is_hooked: bool,
 }
 
 /// How a program is started on a terminal, for a person to talk with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TerminalPlan {
     pub launch: LaunchPlan,
-    /// It has its hook program run before and after each of its tools.
-    pub is_hooked: bool,
-    /// The folder of its home in whose folders it keeps each conversation as a file, named by the conversation and `.jsonl`.
+    /// The folder of its home in whose folders it keeps each conversation as a file, named by the conversation and `.jsonl`; where it has
+    /// none, its hook program is told the conversation.
     pub conversations: Option<&'static str>,
 }
 
@@ -54,10 +61,14 @@ pub struct TerminalPlan {
 pub enum HookEvent {
     /// It begins: its hooks work.
     Began,
-    /// It wants to use a tool. The name is the program's own for this use.
+    /// Somebody said something in this conversation.
+    Prompted {
+        series: String,
+    },
+    /// It wants to use a tool, which is all of these calls. The name is the program's own for this use.
     Asked {
         id: String,
-        call: ToolCall,
+        calls: Vec<ToolCall>,
     },
     /// That tool ended.
     Ended {
@@ -101,6 +112,8 @@ impl AgentBoot {
 pub enum AgentEvent {
     /// The protocol wants this line sent.
     Send(String),
+    /// The answer to what its hook program was told.
+    HookReply { number: u64, text: String },
     /// The conversation's own name, by which it can be taken up again.
     Series(String),
     /// Something for the person.
@@ -170,6 +183,26 @@ pub trait AgentWire: Send {
         String::new()
     }
 
+    /// Takes down what its hook program was told. Each has its number, by which [`AgentEvent::HookReply`] answers it.
+    fn read_hook(&mut self, _number: u64, _input: &serde_json::Value) -> Vec<AgentEvent> {
+        Vec::new()
+    }
+
+    /// Has the program answered in this protocol?
+    fn is_greeted(&self) -> bool {
+        true
+    }
+
+    /// The protocol to try where the program does not answer in this one.
+    fn fallback(&mut self) -> Option<FallbackWire> {
+        None
+    }
+
+    /// Does its program end with each turn?
+    fn ends_with_turn(&self) -> bool {
+        false
+    }
+
     /// What is sent as soon as it runs.
     fn hello(&mut self, boot: &AgentBoot) -> Vec<String>;
 
@@ -187,6 +220,20 @@ pub trait AgentWire: Send {
 
     /// Could this be the name of a conversation? Others never reach an argument list.
     fn is_series(&self, name: &str) -> bool;
+}
+
+/// Another protocol of the same program.
+pub struct FallbackWire {
+    pub wire: Box<dyn AgentWire>,
+    /// What does not answer, and what is used in its place.
+    pub missing: &'static str,
+    pub instead: &'static str,
+}
+
+impl FallbackWire {
+    fn describe(&self) -> String {
+        format!("`{}` does not answer, so `{}` works on this", self.missing, self.instead)
+    }
 }
 
 /// The name under which clients know the kernel's own tools.

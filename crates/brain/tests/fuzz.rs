@@ -6,12 +6,12 @@
 mod fuzz;
 
 use brain::Dialect;
-use brain::agent::{Acp, AcpAgent, AgentAnswer, AgentBoot, AgentEvent, AgentWire, Claude, Codex};
+use brain::agent::{Acp, AcpAgent, AgentAnswer, AgentBoot, AgentEvent, AgentWire, Claude, Codex, CodexExec};
 use brain::model::{Model, ModelFault, ModelInfo, ModelResponse, Purpose, ResponseBody, RetryClass};
 use brain::{Brain, BrainInput, Brief, CallResult, Move, Native, ToolSpec};
 use bytes::Bytes;
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::{Future, ready};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -281,6 +281,58 @@ fn codex_lines() {
         include_str!("../src/agent/fixtures/codex_pays.jsonl"),
     ]);
     fuzz::text("codex_lines", &words, |text| hear_some(Codex::default(), text));
+}
+
+const EXEC_HOOKS: &str = r#"{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_use_id":"c","cwd":"/p","tool_input":{"command":"make"}}
+{"hook_event_name":"PreToolUse","tool_name":"apply_patch","tool_use_id":"d","tool_input":{"command":"*** Add File: a\n+x\n*** Delete File: b\n"}}
+{"hook_event_name":"PostToolUse","tool_use_id":"c","tool_response":"Exit code: 0\n"}
+{"hook_event_name":"UserPromptSubmit","session_id":"s"}"#;
+
+/// What its hooks are told and what it writes, in any order: each hook is answered once at most, with a yes only after one, and nothing runs
+/// unseen that was not admitted.
+#[test]
+fn codex_exec_lines() {
+    let words = words(&[
+        include_str!("../src/agent/fixtures/codex_exec.jsonl"),
+        include_str!("../src/agent/fixtures/codex_exec_unasked.jsonl"),
+        EXEC_HOOKS,
+    ]);
+    fuzz::text("codex_exec_lines", &words, |text| {
+        let is_allowed = text.len().is_multiple_of(2);
+        let answer = if is_allowed { AgentAnswer::Allowed } else { AgentAnswer::Refused("no".into()) };
+        let mut wire = CodexExec::default();
+        wire.launch(&boot(None));
+        let (mut replied, mut open) = (BTreeSet::new(), BTreeSet::new());
+        let (mut admitted, mut ran, mut ungated) = (0, 0, 0);
+        for (number, line) in text.lines().enumerate() {
+            let value: Value = serde_json::from_str(line).unwrap_or_default();
+            let is_hook = value["hook_event_name"].is_string();
+            let kind = value["item"]["type"].as_str().unwrap_or_default();
+            let is_run = ["command_execution", "file_change"].contains(&kind) && value["item"]["status"] != "declined";
+            ran += usize::from(!is_hook && value["type"] == "item.completed" && is_run);
+            let events = if is_hook { wire.read_hook(number as u64, &value) } else { wire.read(line) };
+            let mut events = VecDeque::from(events);
+            while let Some(event) = events.pop_front() {
+                match event {
+                    AgentEvent::Asked { id, .. } => {
+                        open.insert(id);
+                        events.extend(wire.answer(id, &answer));
+                    }
+                    AgentEvent::Ended { id, .. } => assert!(open.remove(&id) && is_allowed, "it ended and was not admitted"),
+                    AgentEvent::HookReply { number, text } => {
+                        assert!(replied.insert(number), "answered twice");
+                        let is_yes = value["hook_event_name"] == "PreToolUse" && text == "{}";
+                        let is_ours = value["tool_name"].as_str().is_some_and(|tool| tool.starts_with("mcp__skep__"));
+                        assert!(!is_yes || is_allowed || is_ours, "{line}");
+                        admitted += usize::from(is_yes && !is_ours);
+                    }
+                    AgentEvent::Ungated { .. } => ungated += 1,
+                    _ => {}
+                }
+            }
+        }
+        assert!(ungated + admitted >= ran, "{ran} ran, {admitted} were admitted, {ungated} told");
+    });
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! **Invariant.** A layer belongs to one workspace at a time, by rename; the rooms in which the kernel tests a merge begin with none.
 
 use crate::Rooms;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use workspace::aside;
 use world::limits::{CACHE_LAYER_BYTES_MAX, CACHE_LAYER_FILES_MAX, CACHE_LAYERS_MAX};
@@ -44,12 +45,22 @@ impl Rooms {
             }
             let folder = kept.parent().unwrap_or(Path::new("."));
             std::fs::DirBuilder::new().recursive(true).create(folder)?;
-            drop_oldest(folder)?;
+            drop_oldest(folder, &self.held_layers.lock())?;
             std::fs::rename(&layers, &kept)
         };
         if let Err(error) = aside(keep) {
             world::log!("skep: what {pid} wrote into caches is dropped: {error}");
         }
+    }
+
+    /// Has the layers that a worker left stay, whoever else needs the place: a client that waits has them mounted.
+    pub fn hold_layers(&self, zone: ZoneId, pid: Pid) {
+        self.held_layers.lock().insert((pid, self.kept_layers(zone, pid)));
+    }
+
+    /// The worker's client waits no more.
+    pub fn release_layers(&self, pid: Pid) {
+        self.held_layers.lock().retain(|(held, _)| *held != pid);
     }
 
     fn kept_home(&self, zone: ZoneId, pid: Pid) -> PathBuf {
@@ -90,8 +101,8 @@ impl Rooms {
     }
 }
 
-/// Makes place for one more.
-fn drop_oldest(folder: &Path) -> std::io::Result<()> {
+/// Makes place for one more, without those that are held.
+fn drop_oldest(folder: &Path, held: &BTreeSet<(Pid, PathBuf)>) -> std::io::Result<()> {
     let mut kept = Vec::new();
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
@@ -99,5 +110,28 @@ fn drop_oldest(folder: &Path) -> std::io::Result<()> {
     }
     kept.sort();
     let excess = (kept.len() + 1).saturating_sub(CACHE_LAYERS_MAX);
-    kept.iter().take(excess).try_for_each(|(_, path)| sandbox::remove(path))
+    let is_free = |path: &Path| !held.iter().any(|(_, held)| held == path);
+    kept.iter().filter(|(_, path)| is_free(path)).take(excess).try_for_each(|(_, path)| sandbox::remove(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, SystemTime};
+
+    #[test]
+    fn what_a_waiting_client_has_mounted_is_not_dropped() {
+        let folder = tempfile::tempdir().unwrap();
+        let layer = |nth: usize| folder.path().join(format!("zone-1-{nth}"));
+        for nth in 0..CACHE_LAYERS_MAX {
+            std::fs::create_dir(layer(nth)).unwrap();
+            let old = SystemTime::now() - Duration::from_secs(1_000 - nth as u64);
+            std::fs::File::open(layer(nth)).unwrap().set_modified(old).unwrap();
+        }
+        drop_oldest(folder.path(), &BTreeSet::from([(Pid(3), layer(0))])).unwrap();
+        assert!(layer(0).exists() && !layer(1).exists() && layer(2).exists(), "the oldest that nobody holds goes");
+        std::fs::create_dir(layer(1)).unwrap();
+        drop_oldest(folder.path(), &BTreeSet::new()).unwrap();
+        assert!(!layer(0).exists() && layer(2).exists(), "the control: nobody holds it any more");
+    }
 }

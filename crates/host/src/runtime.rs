@@ -11,6 +11,7 @@ use gate::RoomRuntime;
 use parking_lot::RwLock;
 use sandbox::oci::{Engine, EngineKind, Settings};
 use sandbox::{Check, HostFix, Network, Template, Workspace, WorkspaceSpec};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +19,7 @@ use std::time::Duration;
 use tokio::sync::{Mutex, Notify};
 use workspace::reader::Folder;
 use workspace::{HostBinds, aside, room_fault};
-use world::{Fault, Stop};
+use world::{Fault, Pid, Stop};
 
 /// Containers that somebody stopped waiting for are looked for this often.
 const SWEEP_EVERY: Duration = Duration::from_secs(600);
@@ -37,6 +38,8 @@ pub struct Rooms {
     quiet: Notify,
     /// Counts throw-away rooms, so that each has a folder of its own.
     scratch: AtomicU64,
+    /// Layers that workers left and that a client of theirs still has mounted.
+    pub(crate) held_layers: parking_lot::Mutex<BTreeSet<(Pid, PathBuf)>>,
 }
 
 /// What the operator's settings give to every room.
@@ -77,6 +80,7 @@ impl Rooms {
             engines: Mutex::default(),
             quiet: Notify::new(),
             scratch: AtomicU64::new(0),
+            held_layers: parking_lot::Mutex::default(),
         }
     }
 

@@ -60,8 +60,10 @@ impl Kernel {
     /// Queues a talk, first of all that its worker has to do. It begins when the worker is free.
     pub async fn talk(&self, new: NewTalk) -> Result<(TalkSeat, Added), TalkRefused> {
         let (zone, worker) = self.worker_at(&new.path, new.worker.as_deref()).await?;
-        let (brain, mode) = (self.talking_brain(&new, worker)?, new.mode);
-        let task = NewTask { priority: i64::MAX, ..NewTask::new(new.path, mode, format!("talk with {brain}"), Some(brain)) };
+        let (brain, mode) = (self.talking_brain(&new, zone, worker)?, new.mode);
+        // What its role may use, it may use in a talk.
+        let shape = crate::TaskShape { role: worker.and_then(|worker| self.role_of(worker)), ..crate::TaskShape::default() };
+        let task = NewTask { priority: i64::MAX, shape, ..NewTask::new(new.path, mode, format!("talk with {brain}"), Some(brain)) };
         // A project that is not there yet gets its worker on the way.
         let worker = match worker {
             Some(worker) => worker,
@@ -111,26 +113,33 @@ impl Kernel {
         Ok((zone, worker))
     }
 
-    /// Whom to talk with: the brain that was asked for, else the one that tasks get here, else the last that the worker had. It must have
-    /// a terminal.
-    fn talking_brain(&self, new: &NewTalk, worker: Option<Pid>) -> Result<String, Refusal> {
+    fn role_of(&self, worker: Pid) -> Option<String> {
+        self.ledger.look(|world| world.processes.get(&worker).map(|process| process.role.clone()))
+    }
+
+    /// Whom to talk with: the brain that was asked for, else the one that the worker was enrolled with, else the one that tasks get here,
+    /// else the last that the worker had. It must have a terminal.
+    fn talking_brain(&self, new: &NewTalk, zone: Option<world::ZoneId>, worker: Option<Pid>) -> Result<String, Stop> {
+        let trusted = zone.map(|zone| self.gate.policies.trusted(zone)).transpose()?.flatten();
+        let own = trusted.as_ref().map(|trusted| &trusted.config);
         let talks = |name: &str| {
-            let spec = BrainSpec::parse(name).ok()?;
+            let spec = self.brains.named(name, own).ok()?;
             wire_of(&spec).ok()?.launch_terminal(&AgentBoot::default())
         };
         let none = |name: &str| {
             let refusal = Refusal::new(Code::Unsupported, format!("`{name}` has no terminal of its own to talk on"));
-            refusal.hint("name a vendor's client that has one, such as `claude`")
+            Stop::from(refusal.hint("name a vendor's client: claude, codex, opencode or gemini"))
         };
         if let Some(asked) = &new.brain {
             return talks(asked).map(|_| asked.clone()).ok_or_else(|| none(asked));
         }
-        let (default, _) = self.brains.choose(None, None, None);
+        let enrolled = self.ledger.look(|world| world.processes.get(&worker?).and_then(|process| process.brain.clone()));
+        let (default, _) = self.brains.choose(zone, None, own);
         let last = self.ledger.look(|world| {
             let own = world.tasks.values().filter(|task| Some(task.pid) == worker && talks(&task.brain).is_some());
             own.max_by_key(|task| task.id).map(|task| task.brain.clone())
         });
-        let found = [Some(default.clone()), last].into_iter().flatten().find(|name| talks(name).is_some());
+        let found = [enrolled, Some(default.clone()), last].into_iter().flatten().find(|name| talks(name).is_some());
         found.ok_or_else(|| none(&default))
     }
 
@@ -151,8 +160,16 @@ impl Kernel {
         let (Some(plan), Some(program)) = (wire.launch_terminal(&boot), self.brains.program(&spec)?) else {
             return Err(Refusal::new(Code::Unsupported, format!("`{spec}` has no terminal of its own")).into());
         };
-        let TerminalPlan { launch, is_hooked, conversations } = plan;
-        let hook = if is_hooked { Some(Arc::new(TalkHook::new(task.pid, task.id, task.zone, wire_of(&spec)?))) } else { None };
+        let TerminalPlan { launch, conversations } = plan;
+        let hook = match launch.is_hooked {
+            true => {
+                let mut wire = wire_of(&spec)?;
+                // It knows by this what it works on.
+                wire.launch_terminal(&boot);
+                Some(Arc::new(TalkHook::new(task.pid, task.id, task.zone, wire)))
+            }
+            false => None,
+        };
         session.set_hook(hook.clone());
         let (line, side) = TerminalLine::new(session.window());
         let follower = JobFollower { streams: Streams::Terminal(line), gone: session.gone() };
@@ -164,7 +181,7 @@ impl Kernel {
         if let Some(hook) = &hook {
             hook.close(self).await?;
         }
-        let is_gated = hook.is_some_and(|hook| hook.is_gated());
+        let is_gated = hook.as_ref().is_some_and(|hook| hook.is_gated());
         let end = match (outcome?.end, session.left()) {
             (CallEnd::Pending(Refusal { review: Some(review), .. }), _) => return Ok(TalkEnd::Asked(review)),
             (CallEnd::Refused(refusal) | CallEnd::Pending(refusal), _) => return Err(refusal.into()),
@@ -178,8 +195,8 @@ impl Kernel {
             (CallEnd::CallerExecutes, Leave::No) => "was never begun".to_owned(),
         };
         self.keep_talk(task, session.archive(), &end, is_gated).await?;
-        if let Some(series) =
-            conversations.and_then(|folder| newest_conversation(&self.instance.home.work_of(task.id), folder, wire.as_ref()))
+        let written = || conversations.and_then(|folder| newest_conversation(&self.instance.home.work_of(task.id), folder, wire.as_ref()));
+        if let Some(series) = hook.and_then(|hook| hook.series()).or_else(written)
             && let Some(checkpoint) = checkpoint_of(&series)
         {
             let blob = self.ledger.keep(&checkpoint.bytes)?;

@@ -37,6 +37,8 @@ pub struct BrainOutput {
     pub episode: u32,
     /// The conversation that a next prompt goes on with.
     pub series: Option<String>,
+    /// It kept that there is none to go on with.
+    pub starts_afresh: bool,
     /// The blob of its brain's last checkpoint.
     pub memory: Option<String>,
 }
@@ -52,7 +54,9 @@ pub fn brain_outputs(ledger: &Ledger, id: TaskId, now_ms: i64) -> Result<Vec<Bra
     let mut outputs = fold.end(now_ms);
     for output in &mut outputs {
         let checkpoint = output.memory.as_deref().map(|blob| ledger.blob_if_kept(blob)).transpose()?.flatten();
-        output.series = checkpoint.and_then(|bytes| series_in(&bytes));
+        // The built-in brain's own are none of these.
+        let Some(Ok(series)) = checkpoint.map(|bytes| series_in(&bytes)) else { continue };
+        (output.starts_afresh, output.series) = (series.is_none(), series);
     }
     Ok(outputs)
 }

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
+use tokio::sync::watch;
 
 use crate::cgroup::Group;
 use crate::fault::SandboxError;
@@ -45,6 +46,8 @@ pub(crate) struct Running {
     pub(crate) group: Option<Arc<Group>>,
     /// Somebody holds this job still, whatever becomes of its room.
     pub(crate) held: AtomicBool,
+    /// It is held and has come to a stop: it takes nothing, so nobody needs to look at what it takes.
+    pub(crate) still: watch::Sender<bool>,
 }
 
 /// A way to hold one job still, and to end it, for whoever does not wait for it.
@@ -60,10 +63,13 @@ impl JobControl {
     /// Stops the whole tree until [`JobControl::release`], also where the room itself is resumed meanwhile.
     pub async fn hold(&self) -> Result<(), SandboxError> {
         self.0.held.store(true, Ordering::SeqCst);
-        self.0.pause().await
+        self.0.pause().await?;
+        self.0.still.send_replace(true);
+        Ok(())
     }
 
     pub fn release(&self) {
+        self.0.still.send_replace(false);
         self.0.held.store(false, Ordering::SeqCst);
         self.0.resume();
     }
@@ -75,6 +81,22 @@ impl JobControl {
     /// The host's pids of the tree, without its pid 1.
     pub fn processes(&self) -> BTreeSet<i32> {
         process::tree(self.0.pid).iter().skip(1).map(|process| process.pid).collect()
+    }
+}
+
+/// Has a watch look only while its job is not held still.
+pub(crate) async fn unless_still<T>(mut still: watch::Receiver<bool>, watching: impl Future<Output = T>) -> T {
+    let mut watching = std::pin::pin!(watching);
+    loop {
+        // A job that is gone is held by nobody.
+        if still.wait_for(|still| !still).await.is_err() {
+            return watching.await;
+        }
+        tokio::select! {
+            biased;
+            end = &mut watching => return end,
+            _ = still.wait_for(|still| *still) => {}
+        }
     }
 }
 
@@ -137,5 +159,39 @@ impl Running {
         if let Some(group) = &self.group {
             group.kill();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicUsize;
+
+    #[tokio::test]
+    async fn a_job_that_is_held_still_is_not_looked_at() {
+        let (still, looks) = (watch::Sender::new(false), Arc::new(AtomicUsize::new(0)));
+        let (counted, heard) = (looks.clone(), still.subscribe());
+        let mut watching = Box::pin(unless_still(heard, async move {
+            loop {
+                counted.fetch_add(1, Ordering::SeqCst);
+                tokio::task::yield_now().await;
+            }
+        }));
+        let mut look = async || {
+            let before = looks.load(Ordering::SeqCst);
+            for _ in 0..10 {
+                tokio::select! {
+                    biased;
+                    () = &mut watching => {}
+                    () = tokio::task::yield_now() => {}
+                }
+            }
+            looks.load(Ordering::SeqCst) - before
+        };
+        assert!(look().await > 0);
+        still.send_replace(true);
+        assert_eq!(look().await, 0, "nothing is looked at");
+        still.send_replace(false);
+        assert!(look().await > 0, "and then again");
     }
 }

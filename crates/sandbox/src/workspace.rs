@@ -31,7 +31,7 @@ use crate::door;
 use crate::dying::Dying;
 use crate::epoll::EpollGauge;
 use crate::fault::SandboxError;
-use crate::figures::{JobFigures, Running};
+use crate::figures::{JobFigures, Running, unless_still};
 use crate::inlet::Inlets;
 use crate::link::{Link, LinkOpening};
 use crate::order::{Bytes, MaskOrder, OpenOrder, Uncovered};
@@ -279,7 +279,8 @@ impl Workspace {
             Keeper::Holder { group, .. } => group.clone(),
             Keeper::Engine(_) => None,
         };
-        let running = Arc::new(Running { pid, pidfd, command, began: Instant::now(), group, held: false.into() });
+        let running =
+            Arc::new(Running { pid, pidfd, command, began: Instant::now(), group, held: false.into(), still: Default::default() });
         if matches!(spec.act, Act::Exec { .. }) {
             self.remember(&running);
             // Paused while it started: it was not on the list yet.
@@ -335,8 +336,9 @@ impl Workspace {
         let mut watches = Vec::new();
         let mut watch = |end: std::pin::Pin<Box<dyn Future<Output = Cut> + Send>>| {
             let (running, cut) = (Arc::clone(running), Arc::clone(cut));
+            let still = running.still.subscribe();
             let watched = async move {
-                let why = end.await;
+                let why = unless_still(still, end).await;
                 cut.lock().get_or_insert(why);
                 running.kill();
             };

@@ -35,6 +35,7 @@ pub(crate) fn view(task: TaskId, output: BrainOutput) -> BrainOutputView {
         output: output.output,
         episode: format!("{task}/{}", output.episode),
         series: output.series,
+        starts_afresh: output.starts_afresh,
     }
 }
 
@@ -124,6 +125,6 @@ mod tests {
             value["metrics"]["cost"].as_object().unwrap().contains_key("cash") && value["metrics"]["cost"]["cash"].is_null(),
             "{value}"
         );
-        assert!(value["series"].is_null() && value["output"].is_null(), "{value}");
+        assert!(value["series"].is_null() && value["output"].is_null() && value["starts_afresh"].is_null(), "{value}");
     }
 }

@@ -1,4 +1,4 @@
-//! `docs/shortcomings.md` promises a scenario or a test for each row: are they there?
+//! `docs/shortcomings.md` and `docs/acceptance.md` promise a scenario or a test for each row: are they there?
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
 use std::collections::BTreeSet;
@@ -36,12 +36,13 @@ fn rows(text: &str, heading: &str) -> Vec<(usize, String)> {
 }
 
 #[test]
-fn every_shortcoming_is_shown_by_something_that_exists() {
-    let text = std::fs::read_to_string(root().join("docs/shortcomings.md")).unwrap();
+fn every_promise_is_shown_by_something_that_exists() {
     let scenarios = scenarios();
     let mut code = String::new();
     sources(&root().join("crates"), &mut code);
-    for (heading, last) in [("Fluffy Waffle", 25), ("KarnEvil9", 34)] {
+    for (file, heading, last) in [("shortcomings", "Fluffy Waffle", 25), ("shortcomings", "KarnEvil9", 34), ("acceptance", "Checklist", 21)]
+    {
+        let text = std::fs::read_to_string(root().join(format!("docs/{file}.md"))).unwrap();
         let rows = rows(&text, heading);
         assert_eq!(rows.iter().map(|(number, _)| *number).collect::<Vec<_>>(), (1..=last).collect::<Vec<_>>(), "{heading}");
         for (number, shown) in rows {

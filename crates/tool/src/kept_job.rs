@@ -24,6 +24,8 @@ pub struct KeptJob {
     /// Its end, for the call that follows it.
     ended: tokio::sync::Mutex<Option<oneshot::Receiver<Result<JobEnd, SandboxError>>>>,
     stage: watch::Sender<KeptStage>,
+    /// How it ended, once it has.
+    exit: Arc<OnceLock<String>>,
     /// The key of its room's door to models, which it was given once and knows for good.
     key: OnceLock<String>,
 }
@@ -62,6 +64,7 @@ impl KeptJob {
             started: OnceLock::new(),
             ended: tokio::sync::Mutex::new(None),
             stage: watch::Sender::new(KeptStage::Idle),
+            exit: Arc::default(),
             key: OnceLock::new(),
         })
     }
@@ -83,6 +86,11 @@ impl KeptJob {
 
     pub fn is_over(&self) -> bool {
         *self.stage.borrow() == KeptStage::Over
+    }
+
+    /// How it ended; `None` while it runs.
+    pub fn exit(&self) -> Option<&str> {
+        self.exit.get().map(String::as_str)
     }
 
     /// Comes back when a call follows it, or nothing of it is left.
@@ -185,11 +193,16 @@ impl KeptJob {
         let errors: Arc<Mutex<Vec<u8>>> = Arc::default();
         let collector = collect(err_read, errors.clone(), keep).map_err(broken)?;
         let (tell, told) = oneshot::channel();
-        let (control, stage) = (job.control(), self.stage.clone());
+        let (control, stage, exit) = (job.control(), self.stage.clone(), self.exit.clone());
         let waiter = tokio::spawn(async move {
             let end = job.wait().await;
             // Its last words come before its end.
             drop(collector.await);
+            exit.get_or_init(|| match &end {
+                Ok(JobEnd { exit: Exit::Code(code), .. }) => format!("exit code {code}"),
+                Ok(JobEnd { exit: Exit::Signal(signal), .. }) => format!("signal {signal}"),
+                Err(error) => error.to_string(),
+            });
             stage.send_replace(KeptStage::Over);
             drop(tell.send(end));
         });

@@ -4,9 +4,10 @@
 //! with is what that task would start it with. **Invariant.** A client that waits is held still, belongs to one worker, and is in this list
 //! and nowhere else; its room belongs to its last task as long as that has a workspace, then to this list, then to the task that takes it.
 
-use crate::AgentProgram;
-use brain::agent::{AgentBoot, IdleAgent, LaunchPlan};
-use gate::Gate;
+use super::notes;
+use crate::{AgentProgram, BRAIN_RUN, TaskHook};
+use brain::agent::{AgentBoot, HookQuestion, IdleAgent, LaunchPlan};
+use gate::{Gate, Request};
 use host::{LiveSettings, RoomSettings, Rooms};
 use ledger::Ledger;
 use parking_lot::Mutex;
@@ -17,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use tokio::sync::mpsc::UnboundedReceiver;
 use tool::KeptJob;
 use workspace::{MaskSet, aside};
 use world::limits::CLIENTS_IDLE_MAX;
@@ -43,6 +45,8 @@ pub struct LiveClients {
     waiting: Mutex<HashMap<Pid, LiveClient>>,
     /// Why a worker's last client did not stay, until the next one is booted.
     reasons: Mutex<HashMap<Pid, String>>,
+    /// Where hooks of tasks' clients are answered, for those that have any. The last of a task counts.
+    hooks: Mutex<HashMap<TaskId, Arc<TaskHook>>>,
     /// Counts folders of rooms that wait, so that each has its own.
     folders: AtomicU64,
 }
@@ -63,6 +67,12 @@ pub(super) struct LiveClient {
 impl LiveClient {
     pub fn new(task: TaskId, terms: ClientTerms, series: Option<&str>, job: Arc<KeptJob>, agent: IdleAgent) -> LiveClient {
         LiveClient { task, terms, series: series.map(str::to_owned), job, agent, room: None, since: Instant::now() }
+    }
+
+    /// How it ended while it waited, in words; `None` where it still waits.
+    pub fn gone(&self) -> Option<String> {
+        let how = self.job.exit().unwrap_or("nobody knows how");
+        self.job.is_over().then(|| format!("it had ended while it waited ({how})"))
     }
 }
 
@@ -129,6 +139,21 @@ impl LiveClients {
         self.waiting.lock().remove(&pid)
     }
 
+    /// Where the brain of a task hears of its client's hooks.
+    pub(super) fn open_hook(&self, task: TaskId) -> UnboundedReceiver<HookQuestion> {
+        let (hook, heard) = TaskHook::new();
+        let mut hooks = self.hooks.lock();
+        hooks.retain(|_, hook| hook.is_heard());
+        hooks.insert(task, Arc::new(hook));
+        heard
+    }
+
+    /// Who answers the hooks of the client that a call runs.
+    pub(crate) fn hook_of(&self, request: &Request) -> Option<Arc<TaskHook>> {
+        let task = request.task.filter(|_| request.tool == BRAIN_RUN && request.live.is_some())?;
+        self.hooks.lock().get(&task).filter(|hook| hook.is_heard()).cloned()
+    }
+
     /// Says why the worker's client does not stay.
     pub(super) fn note(&self, pid: Pid, why: impl Into<String>) {
         self.reasons.lock().insert(pid, why.into());
@@ -144,7 +169,7 @@ impl LiveClients {
         self.waiting.lock().get(&pid).is_some_and(|client| client.task == task && client.room.is_none() && !client.job.is_over())
     }
 
-    /// Those that have waited too long, or are too many, or for which there is no memory.
+    /// Those that have waited too long, or are too many, or for which there is no memory; and those that did not wait.
     fn due(&self, idle: Duration) -> Vec<(Pid, LiveClient)> {
         let mut waiting = self.waiting.lock();
         let mut by_age: Vec<(Instant, Pid)> = waiting.iter().map(|(pid, client)| (client.since, *pid)).collect();
@@ -174,7 +199,8 @@ impl LiveClients {
     /// Ends clients that have waited long enough.
     pub async fn end_idle(&self) {
         for (pid, client) in self.due(self.idle_time()) {
-            self.end(pid, client, "it had nothing to do for too long, or there was no memory for it").await;
+            let why = client.gone().unwrap_or_else(|| "it had nothing to do for too long, or there was no memory for it".to_owned());
+            self.end(pid, client, why).await;
         }
     }
 
@@ -193,6 +219,7 @@ impl LiveClients {
         job.kill();
         drop((agent, job));
         let Some(OpenWorkspace { room, work, .. }) = room else { return };
+        self.rooms.release_layers(pid);
         if let Err(error) = room.close().await {
             world::log!("skep: the sandbox of a client of {pid} was not closed: {error}");
         }
@@ -225,6 +252,7 @@ impl LiveClients {
         let folder = self.work.join(format!("idle-{number}"));
         if let Some(zone) = self.ledger.look(|world| world.tasks.get(&task).map(|task| task.zone)) {
             self.rooms.keep_layers(zone, pid, &opened.work);
+            self.rooms.hold_layers(zone, pid);
         }
         if let Err(error) = aside(|| std::fs::rename(&opened.work, &folder)) {
             world::log!("skep: the sandbox of {task} does not stay: {error}");
@@ -262,8 +290,8 @@ impl LiveClients {
             self.end(task.pid, client, why).await;
             return Ok(None);
         };
-        let why = match refusal(&client, &opened, task, &wanted) {
-            Some(why) => Some(why.to_owned()),
+        let why = match client.gone().or_else(|| refusal(&client, &opened, task, &wanted).map(str::to_owned)) {
+            Some(why) => Some(why),
             None => difference(&opened).await,
         };
         if let Some(why) = why {
@@ -278,6 +306,7 @@ impl LiveClients {
             aside(|| std::fs::create_dir_all(work)).map_err(|error| world::Fault::io("make", work, error))?;
             return Ok(None);
         }
+        self.rooms.release_layers(task.pid);
         self.reasons.lock().insert(task.pid, format!("it had worked on {}", client.task));
         client.task = task.id;
         self.insert(task.pid, client);
@@ -288,7 +317,6 @@ impl LiveClients {
 /// Why a task cannot have a client that waits, by what both are like.
 fn refusal(client: &LiveClient, opened: &OpenWorkspace, task: &Task, wanted: &RoomTerms<'_>) -> Option<&'static str> {
     match () {
-        () if client.job.is_over() => Some("it had ended"),
         () if crate::is_talk(task) => Some("a person talks with the brain on its own terminal"),
         () if task.replays.is_some() || task.kept.is_some() => Some("the task goes on with work that is kept"),
         () if client.terms.brain != task.brain => Some("another brain was asked for"),
@@ -308,7 +336,13 @@ async fn difference(opened: &OpenWorkspace) -> Option<String> {
     let git = Path::new(".git");
     let has_marks_only = aside(|| has_marks_only(&opened.work.join("upper").join(git)));
     let refused = found.refused.iter().map(|no| &*no.path).filter(|path| *path != git || !has_marks_only);
-    let paths: Vec<&Path> = found.changes.iter().map(|change| &*change.path).chain(refused).collect();
+    let mut paths: Vec<&Path> = found.changes.iter().map(|change| &*change.path).chain(refused).collect();
+    if paths.is_empty() {
+        return None;
+    }
+    // What git ignores is never merged and stays with the worker: build output is no difference.
+    let ignored = notes::ignored(opened, &paths.iter().filter_map(|path| path.to_str()).collect::<Vec<_>>()).await;
+    paths.retain(|path| path.to_str().is_none_or(|path| !ignored.contains(path)));
     if paths.is_empty() {
         return None;
     }

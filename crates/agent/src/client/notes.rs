@@ -6,7 +6,7 @@ use brain::agent::{KeptState, TurnNotes, state_in};
 use journal::Filter;
 use ledger::event_of;
 use room::OpenWorkspace;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use workspace::{aside, base, news};
@@ -32,6 +32,10 @@ impl LiveClients {
     /// What the client of a task is told at the beginning of a turn.
     pub(super) async fn turn_notes(&self, brains: &Brains, task: &Task, opened: &OpenWorkspace) -> Result<TurnNotes, Stop> {
         let own = task.memory.last().cloned();
+        // What its own turn kept, its brain reads and tells of itself.
+        if let (None, Err(lost)) = (&own, brains.last_series(task)?) {
+            return Ok(TurnNotes { lost: Some(lost), ..TurnNotes::default() });
+        }
         let Some(blob) = own.clone().or_else(|| brains.last_memory(task)) else { return Ok(TurnNotes::default()) };
         let Some(kept) = self.ledger.blob_if_kept(&blob)?.and_then(|bytes| state_in(&bytes)) else { return Ok(TurnNotes::default()) };
         if let Some(since_us) = kept.over_us {
@@ -64,19 +68,10 @@ impl LiveClients {
         let and_more = found.is_cut || paths.len() > NAMED_MAX;
         paths.truncate(NAMED_MAX);
         if !paths.is_empty() {
-            let ignored = self.ignored(opened, &paths).await;
+            let ignored = ignored(opened, &paths.iter().map(String::as_str).collect::<Vec<_>>()).await;
             paths.retain(|path| !ignored.contains(path));
         }
         Ok(TurnNotes { changed: paths, and_more, ..TurnNotes::default() })
-    }
-
-    /// Which of these paths git ignores; none where it cannot say.
-    async fn ignored(&self, opened: &OpenWorkspace, paths: &[String]) -> Vec<String> {
-        let stdin = paths.iter().flat_map(|path| path.bytes().chain([0])).collect();
-        match workspace::git(&opened.room, &["check-ignore", "-z", "--stdin"], Some(stdin)).await {
-            Ok(listed) => String::from_utf8_lossy(&listed).split('\0').filter(|path| !path.is_empty()).map(str::to_owned).collect(),
-            Err(_) => Vec::new(),
-        }
     }
 
     /// Paths that the worker's own tasks put into the project, and until when that took.
@@ -119,6 +114,15 @@ impl LiveClients {
         }
         calls.reverse();
         Ok((calls, said.unwrap_or_default()))
+    }
+}
+
+/// Which of these paths git ignores; none where it cannot say.
+pub(super) async fn ignored(opened: &OpenWorkspace, paths: &[&str]) -> HashSet<String> {
+    let stdin = paths.iter().flat_map(|path| path.bytes().chain([0])).collect();
+    match workspace::git(&opened.room, &["check-ignore", "-z", "--stdin"], Some(stdin)).await {
+        Ok(listed) => String::from_utf8_lossy(&listed).split('\0').filter(|path| !path.is_empty()).map(str::to_owned).collect(),
+        Err(_) => HashSet::new(),
     }
 }
 

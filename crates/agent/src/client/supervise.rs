@@ -120,10 +120,10 @@ impl RoomAgent {
         let (clients, pid) = (&self.clients, self.task.pid);
         let client = clients.take(pid)?;
         let why = match () {
-            () if client.task != self.task.id => Some("another task of the worker goes on"),
-            () if client.job.is_over() => Some("it had ended"),
-            () if client.series != boot.series => Some("another conversation is to go on"),
-            () => client.terms.difference(terms),
+            () if client.task != self.task.id => Some("another task of the worker goes on".to_owned()),
+            () if client.job.is_over() => client.gone(),
+            () if client.series != boot.series => Some("another conversation is to go on".to_owned()),
+            () => client.terms.difference(terms).map(str::to_owned),
         };
         match why {
             None => Some(client),
@@ -142,6 +142,7 @@ impl AgentLauncher for RoomAgent {
             let ((in_read, in_write), (out_read, out_write)) = (pipe_pair().map_err(broken)?, pipe_pair().map_err(broken)?);
             let job = KeptJob::new(in_read, out_write);
             self.refresh().await;
+            let hooks = plan.is_hooked.then(|| self.clients.open_hook(self.task.id));
             let running = self.call(&job, &plan);
             self.record_served(&job, false, self.clients.reason(self.task.pid));
             self.job = Some(job);
@@ -150,6 +151,7 @@ impl AgentLauncher for RoomAgent {
                 output: Box::new(pipe::Receiver::from_owned_fd(out_read).map_err(broken)?),
                 ended: self.ended(running),
                 questions: self.door.questions_of(self.task.id),
+                hooks,
             })
         })
     }

@@ -6,9 +6,10 @@
 //! when its turn is over, in a turn of its own. Tried with opencode 1.18 and gemini 0.61.
 
 mod launch;
+mod terminal;
 
 use super::approvals::{Approval, Approvals, Decided};
-use super::{AgentAnswer, AgentBoot, AgentEvent, AgentFailure, AgentWire, LaunchPlan, TOOLS, tools};
+use super::{AgentAnswer, AgentBoot, AgentEvent, AgentFailure, AgentWire, HookEvent, LaunchPlan, TOOLS, TerminalPlan, tools};
 use crate::OwnCallId;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, VecDeque};
@@ -83,6 +84,18 @@ impl AgentWire for Acp {
     fn launch(&mut self, boot: &AgentBoot) -> LaunchPlan {
         self.boot = boot.clone();
         launch::plan(self.agent, boot)
+    }
+
+    fn launch_terminal(&mut self, boot: &AgentBoot) -> Option<TerminalPlan> {
+        terminal::plan(self.agent, boot)
+    }
+
+    fn hook_event(&self, input: &Value) -> HookEvent {
+        terminal::hook_event(self.agent, input)
+    }
+
+    fn hook_answer(&self, answer: &AgentAnswer) -> String {
+        terminal::hook_reply(self.agent, answer)
     }
 
     fn hello(&mut self, _boot: &AgentBoot) -> Vec<String> {

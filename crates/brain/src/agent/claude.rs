@@ -73,11 +73,11 @@ impl AgentWire for Claude {
         let home_files = vec![(".claude.json".to_owned(), settings.to_string())];
         // It asks the person about a key that it finds, and takes a token as it is.
         let before = ["sh", "-c", TOKEN_FOR_KEY, "sh"].map(str::to_owned).into();
-        let mut launch = LaunchPlan { before, arguments, environment, home_files };
         let is_hooked = boot.hook.is_some();
+        let mut launch = LaunchPlan { before, arguments, environment, home_files, is_hooked };
         // Given with the command and not in the home, where what runs in the room could take it out.
         launch.arguments.extend(boot.hook.iter().flat_map(|hook| ["--settings".to_owned(), hooks(hook).to_string()]));
-        Some(TerminalPlan { launch, is_hooked, conversations: Some(".claude/projects") })
+        Some(TerminalPlan { launch, conversations: Some(".claude/projects") })
     }
 
     fn hook_event(&self, input: &Value) -> HookEvent {
@@ -86,7 +86,7 @@ impl AgentWire for Claude {
             "SessionStart" => HookEvent::Began,
             "PreToolUse" => {
                 let call = tools::of_claude(input["tool_name"].as_str().unwrap_or_default(), &input["tool_input"]);
-                HookEvent::Asked { id, call }
+                HookEvent::Asked { id, calls: vec![call] }
             }
             name @ ("PostToolUse" | "PostToolUseFailure") => {
                 let given = [&input["tool_response"], &input["error"]].into_iter().find(|given| !given.is_null());
@@ -339,7 +339,7 @@ mod tests {
         assert_eq!(home["projects"]["/p"]["hasTrustDialogAccepted"], true);
 
         let without = Claude::default().launch_terminal(&AgentBoot { may_change: true, hook: None, ..boot }).unwrap();
-        assert!(plan.is_hooked && !without.is_hooked && !without.launch.arguments.iter().any(|word| word == "--settings"));
+        assert!(plan.launch.is_hooked && !without.launch.is_hooked && !without.launch.arguments.iter().any(|word| word == "--settings"));
     }
 
     #[test]
@@ -352,7 +352,7 @@ mod tests {
         };
         let call = ToolCall { tool: "shell.run".into(), input: json!({"command": ["bash", "-c", "ls"]}) };
         assert_eq!(told("SessionStart", json!({})), HookEvent::Began);
-        assert_eq!(told("PreToolUse", json!({})), HookEvent::Asked { id: "t1".into(), call });
+        assert_eq!(told("PreToolUse", json!({})), HookEvent::Asked { id: "t1".into(), calls: vec![call] });
         let ended = |ok, text: &str| HookEvent::Ended { id: "t1".into(), ok, text: text.into() };
         assert_eq!(told("PostToolUse", json!({"tool_response": "x"})), ended(true, "\"x\""));
         assert_eq!(told("PostToolUseFailure", json!({"error": "no"})), ended(false, "\"no\""));

@@ -4,12 +4,20 @@
 //! one after the other; one refusal declines all of it. An approval carries no reason, so the reason is told to the turn before it is
 //! declined. **Invariant.** A request of the server and an answer to ours are told apart by `method`: their ids collide. Tried with 0.166.
 
+mod exec;
+mod terminal;
+
 use super::approvals::{Approvals, Decided};
-use super::{AgentAnswer, AgentBoot, AgentEvent, AgentFailure, AgentWire, LaunchPlan, OURS, TOOLS, is_uuid, tools};
+use super::{
+    AgentAnswer, AgentBoot, AgentEvent, AgentFailure, AgentWire, FallbackWire, HookEvent, LaunchPlan, OURS, TOOLS, TerminalPlan, is_uuid,
+    tools,
+};
 use crate::{OwnCallId, ToolCall};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, VecDeque};
 use world::RetryCause;
+
+pub use exec::CodexExec;
 
 /// Our requests, by their ids. Later ones count on from the last of these.
 const INITIALIZE: u64 = 1;
@@ -33,6 +41,8 @@ pub struct Codex {
     /// By the item's id.
     approvals: Approvals<Question>,
     is_over: bool,
+    /// It has answered our first request.
+    is_greeted: bool,
 }
 
 /// One question of the server.
@@ -47,18 +57,29 @@ struct Question {
 impl AgentWire for Codex {
     fn launch(&mut self, boot: &AgentBoot) -> LaunchPlan {
         self.boot = boot.clone();
-        // A repository's own settings name programs that would be started without a question.
-        let project = json!(boot.project);
-        let options = [
-            format!("projects={{{project}={{trust_level=\"untrusted\"}}}}"),
-            "analytics.enabled=false".to_owned(),
-            "features.plugins=false".to_owned(),
-            "check_for_update_on_startup=false".to_owned(),
-        ];
-        let tools = boot.tools_url.iter().map(|url| format!("mcp_servers.{TOOLS}={{url={},required=true}}", json!(url)));
-        let options = options.into_iter().chain(tools).flat_map(|option| ["-c".to_owned(), option]);
-        let arguments = std::iter::once("app-server".to_owned()).chain(options).collect();
+        let arguments = std::iter::once("app-server".to_owned()).chain(terminal::settings(boot)).collect();
         LaunchPlan { arguments, ..LaunchPlan::default() }
+    }
+
+    fn launch_terminal(&mut self, boot: &AgentBoot) -> Option<TerminalPlan> {
+        self.boot = boot.clone();
+        Some(terminal::plan(boot))
+    }
+
+    fn hook_event(&self, input: &Value) -> HookEvent {
+        terminal::hook_event(input, &self.boot.project)
+    }
+
+    fn hook_answer(&self, answer: &AgentAnswer) -> String {
+        terminal::hook_reply(answer)
+    }
+
+    fn is_greeted(&self) -> bool {
+        self.is_greeted
+    }
+
+    fn fallback(&mut self) -> Option<FallbackWire> {
+        Some(FallbackWire { wire: Box::new(CodexExec::default()), missing: "codex app-server", instead: "codex exec" })
     }
 
     fn hello(&mut self, _boot: &AgentBoot) -> Vec<String> {
@@ -152,6 +173,7 @@ impl Codex {
         let error = frame["error"]["message"].as_str();
         match (id.as_u64(), error) {
             (Some(INITIALIZE), None) => {
+                self.is_greeted = true;
                 vec![AgentEvent::Send(json!({ "method": "initialized" }).to_string()), AgentEvent::Send(self.open_thread())]
             }
             (Some(THREAD), None) => {

@@ -1,6 +1,7 @@
 //! A program between two tasks of its worker: its streams and its side of the conversation, with nobody who drives it.
 
-use super::supervised::{AgentExit, LineReader};
+use super::lines::LineReader;
+use super::supervised::AgentExit;
 use super::{AgentAnswer, AgentBoot, AgentEvent, AgentWire, LaunchPlan};
 use crate::OwnCallId;
 use std::future::Future;

@@ -4,20 +4,20 @@
 //! of the conversation is kept as soon as it is known, so that a crash goes on with it.
 
 use super::idle::NoWire;
+use super::kept::{self, KeptState, KeptTurn, UnreadableCheckpoint};
+use super::lines::LineReader;
+use super::running::{Followed, GREETING_MAX, Heard, HookQuestion, Running};
 use super::turn::{ASK, StartOf, TurnNotes};
-use super::{AgentAnswer, AgentBoot, AgentEvent, AgentFailure, AgentWire, AttachedAgent, IdleAgent, LaunchPlan};
+use super::{AgentAnswer, AgentBoot, AgentEvent, AgentFailure, AgentWire, AttachedAgent, FallbackWire, IdleAgent, LaunchPlan};
 use crate::{Brain, BrainFault, BrainInput, Checkpoint, HookTurn, Move, ToolCall};
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 use world::{RetryCause, ReviewId};
 
-/// The longest line that is read: above any answer of a model, below what hurts.
-const LINE_BYTES_MAX: usize = 16 << 20;
 /// Characters of a program's last words that a person is shown.
 const LAST_WORDS_CHARS: usize = 600;
 
@@ -29,6 +29,8 @@ pub struct AgentStreams {
     pub ended: Pin<Box<dyn Future<Output = AgentExit> + Send>>,
     /// Questions that something in its room asked and that a person must answer before it goes on.
     pub questions: mpsc::UnboundedReceiver<ReviewId>,
+    /// What its hook program is told, where the plan has one.
+    pub hooks: Option<mpsc::UnboundedReceiver<HookQuestion>>,
 }
 
 /// How a program ended, or why it never began.
@@ -79,51 +81,6 @@ pub trait AgentLauncher: Send {
     fn keep_line(&mut self, line: &str);
 }
 
-/// What a checkpoint of a vendor's brain holds.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct KeptTurn {
-    pub series: Option<String>,
-    /// How much of what a person said after the prompt it has heard.
-    pub heard: usize,
-    /// The last turn has not come to its end.
-    pub open: bool,
-    /// When it came to its end, by the clock that stamps files.
-    #[serde(default)]
-    pub over_us: Option<i64>,
-    /// The state of the files when the turn began: of the project.
-    #[serde(default)]
-    pub base: Option<String>,
-    /// The same when it was interrupted, with what lies over the project.
-    #[serde(default)]
-    pub state: Option<String>,
-}
-
-/// What a checkpoint says of the files.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct KeptState {
-    /// When its last turn was over; `None` where it was interrupted.
-    pub over_us: Option<i64>,
-    pub base: Option<String>,
-    pub state: Option<String>,
-}
-
-/// What a checkpoint says of the files.
-pub fn state_in(checkpoint: &[u8]) -> Option<KeptState> {
-    let kept = serde_json::from_slice::<KeptTurn>(checkpoint).ok()?;
-    Some(KeptState { over_us: kept.over_us.filter(|_| !kept.open), base: kept.base, state: kept.state })
-}
-
-/// The conversation that a checkpoint names.
-pub fn series_in(checkpoint: &[u8]) -> Option<String> {
-    serde_json::from_slice::<KeptTurn>(checkpoint).ok().and_then(|kept| kept.series)
-}
-
-/// A checkpoint of a conversation whose last turn is over.
-pub fn checkpoint_of(series: &str) -> Option<Checkpoint> {
-    let kept = KeptTurn { series: Some(series.to_owned()), ..KeptTurn::default() };
-    Some(Checkpoint { replaces_all: true, bytes: serde_json::to_vec(&kept).ok()? })
-}
-
 /// A vendor's program as a brain.
 pub struct Supervised<L> {
     wire: Box<dyn AgentWire>,
@@ -136,16 +93,11 @@ pub struct Supervised<L> {
     is_kept: bool,
     /// Why it was not taken up again.
     exit: Option<AgentExit>,
+    /// What its program was given last, should another protocol have to be tried.
+    prompt: String,
     notes: TurnNotes,
     /// Lines that it wrote since its last move.
     lines: u64,
-}
-
-struct Running {
-    send: mpsc::UnboundedSender<String>,
-    lines: LineReader,
-    questions: mpsc::UnboundedReceiver<ReviewId>,
-    ended: Pin<Box<dyn Future<Output = AgentExit> + Send>>,
 }
 
 impl<L: AgentLauncher> Supervised<L> {
@@ -162,6 +114,7 @@ impl<L: AgentLauncher> Supervised<L> {
             kept,
             is_kept: true,
             exit: None,
+            prompt: String::new(),
             notes: TurnNotes::default(),
             lines: 0,
         }
@@ -175,7 +128,9 @@ impl<L: AgentLauncher> Supervised<L> {
 
     /// Starts the program and gives it its turn.
     async fn begin(&mut self, start: StartOf) -> Result<(), BrainFault> {
-        let before = start.memory.last().and_then(|bytes| serde_json::from_slice::<KeptTurn>(bytes).ok());
+        self.moves.extend(self.notes.lost.take().map(|lost| Move::Say(lost.notice())));
+        let before = start.memory.last().map(|bytes| kept::read(bytes)).transpose();
+        let before = before.unwrap_or_else(|unreadable| self.tell_lost(&unreadable));
         let prompt = start.prompt_after(before.as_ref(), &self.notes);
         let prompt = if self.boot.may_change { prompt } else { format!("{ASK} {prompt}") };
         if let Some(before) = before {
@@ -189,13 +144,19 @@ impl<L: AgentLauncher> Supervised<L> {
         self.start_program(&prompt).await
     }
 
+    /// Tells that what it kept is of no use, so that nobody wonders about a conversation that begins anew.
+    fn tell_lost(&mut self, unreadable: &UnreadableCheckpoint) -> Option<KeptTurn> {
+        self.moves.push_back(Move::Say(unreadable.notice()));
+        None
+    }
+
     /// Goes on with a program that waits, if there is one.
     async fn attach(&mut self, prompt: &str) -> Result<bool, AgentExit> {
         let fresh = self.wire.launch(&AgentBoot { series: None, ..self.boot.clone() });
         let Some(AttachedAgent { agent, ended, questions }) = self.launcher.attach(&self.boot, &fresh).await? else { return Ok(false) };
         let IdleAgent { wire, send, lines } = agent;
         self.wire = wire;
-        self.running = Some(Running { send, lines, questions, ended });
+        self.running = Some(Running::new(send, lines, Followed { questions, hooks: None, ended }));
         self.is_kept = false;
         let lines = self.wire.prompt(prompt);
         self.send(lines);
@@ -203,6 +164,7 @@ impl<L: AgentLauncher> Supervised<L> {
     }
 
     async fn start_program(&mut self, prompt: &str) -> Result<(), BrainFault> {
+        prompt.clone_into(&mut self.prompt);
         match self.attach(prompt).await {
             Ok(true) => return Ok(()),
             Ok(false) => {}
@@ -211,12 +173,16 @@ impl<L: AgentLauncher> Supervised<L> {
                 return Ok(());
             }
         }
+        self.boot_program(prompt).await
+    }
+
+    async fn boot_program(&mut self, prompt: &str) -> Result<(), BrainFault> {
         let plan = self.wire.launch(&self.boot);
-        let AgentStreams { input, output, ended, questions } = self.launcher.start(plan).await?;
+        let AgentStreams { input, output, ended, questions, hooks } = self.launcher.start(plan).await?;
         let (send, receive) = mpsc::unbounded_channel();
         // A task of its own, so that a program that does not read never keeps us from reading.
         tokio::spawn(write_all(input, receive));
-        self.running = Some(Running { send, lines: LineReader::new(output), questions, ended });
+        self.running = Some(Running::new(send, LineReader::new(output), Followed { questions, hooks, ended }));
         let mut lines = self.wire.hello(&self.boot);
         lines.extend(self.wire.prompt(prompt));
         self.send(lines);
@@ -226,12 +192,16 @@ impl<L: AgentLauncher> Supervised<L> {
     /// One more turn of the same conversation, by the same program if it still runs.
     async fn ask_for(&mut self, hook: HookTurn) -> Result<(), BrainFault> {
         self.moves.clear();
+        if self.wire.ends_with_turn() {
+            self.end_program().await;
+        }
         if self.running.is_some() {
             let lines = self.wire.prompt(&hook.prompt);
             self.send(lines);
             return Ok(());
         }
-        let before = hook.memory.last().and_then(|bytes| serde_json::from_slice::<KeptTurn>(bytes).ok()).unwrap_or_default();
+        let before = hook.memory.last().map(|bytes| kept::read(bytes)).transpose();
+        let before = before.unwrap_or_else(|unreadable| self.tell_lost(&unreadable)).unwrap_or_default();
         self.boot.series = before.series.clone().filter(|series| self.wire.is_series(series));
         self.kept = before;
         self.start_program(&hook.prompt).await
@@ -252,35 +222,81 @@ impl<L: AgentLauncher> Supervised<L> {
                 return Ok(next);
             }
             if let Some(failure) = self.failure.take() {
-                return Err(fault_of(failure));
+                match self.wire.is_greeted() {
+                    true => return Err(fault_of(failure)),
+                    false => self.fall_back(failure).await?,
+                }
+                continue;
             }
             if let Some(exit) = self.exit.take() {
                 return ended_early(exit);
             }
             let Some(running) = &mut self.running else { return Err(BrainFault::new("its program does not run".to_owned())) };
-            let line = tokio::select! {
-                biased;
-                Some(review) = running.questions.recv() => return Ok(Move::Wait(review)),
-                line = running.lines.next() => line,
-            };
-            match line {
-                Ok(Some(line)) => {
+            match running.hear(self.wire.is_greeted()).await {
+                Heard::Review(review) => return Ok(Move::Wait(review)),
+                Heard::Hook(HookQuestion { input, reply }) => {
+                    running.hooked += 1;
+                    let number = running.hooked;
+                    running.replies.insert(number, reply);
+                    self.wire.read_hook(number, &input).into_iter().for_each(|event| self.take(event));
+                }
+                Heard::Line(Ok(Some(line))) => {
                     self.launcher.keep_line(&line);
                     self.lines += 1;
                     self.wire.read(&line).into_iter().for_each(|event| self.take(event));
                 }
-                Ok(None) => return self.over().await,
-                Err(why) => {
+                Heard::Line(Ok(None)) => {
+                    if let Some(next) = self.over().await? {
+                        return Ok(next);
+                    }
+                }
+                Heard::Line(Err(why)) => {
                     self.running = None;
                     return Err(BrainFault::new(why));
                 }
+                Heard::Nothing => {
+                    let why = format!("it did not answer within {} seconds", GREETING_MAX.as_secs());
+                    self.end_program().await;
+                    self.fall_back(AgentFailure::new(why).may_retry(RetryCause::Fault)).await?;
+                }
             }
+        }
+    }
+
+    /// Goes on in another protocol of the same program, where there is one.
+    async fn fall_back(&mut self, failure: AgentFailure) -> Result<(), BrainFault> {
+        match self.wire.fallback() {
+            Some(other) => self.use_other(other, &failure.what).await,
+            None => Err(fault_of(failure)),
+        }
+    }
+
+    /// Starts the program in another of its protocols, and tells it: what is gated may be less.
+    async fn use_other(&mut self, other: FallbackWire, why: &str) -> Result<(), BrainFault> {
+        self.end_program().await;
+        self.moves.push_back(Move::Say(format!("({}: {why})", other.describe())));
+        self.wire = other.wire;
+        let prompt = self.prompt.clone();
+        self.boot_program(&prompt).await
+    }
+
+    /// Ends a program whose turn is over, or that leads nowhere.
+    async fn end_program(&mut self) {
+        if let Some(running) = self.running.take() {
+            // It reads the end of its input and goes; whoever waits for it ends it if it does not.
+            drop((running.send, running.lines, running.hooks, running.replies));
+            drop(running.ended.await);
         }
     }
 
     fn take(&mut self, event: AgentEvent) {
         match event {
             AgentEvent::Send(line) => self.send(vec![line]),
+            AgentEvent::HookReply { number, text } => {
+                let reply = self.running.as_mut().and_then(|running| running.replies.remove(&number));
+                // A hook program that has gone needs no answer.
+                reply.into_iter().for_each(|reply| drop(reply.send(text.clone())));
+            }
             AgentEvent::Series(series) if self.kept.series.as_ref() != Some(&series) && self.wire.is_series(&series) => {
                 self.kept.series = Some(series);
                 self.is_kept = false;
@@ -314,12 +330,26 @@ impl<L: AgentLauncher> Supervised<L> {
         }
     }
 
-    /// The program ended before its turn did.
-    async fn over(&mut self) -> Result<Move, BrainFault> {
+    /// The program ended before its turn did. `None` where it goes on in another protocol.
+    async fn over(&mut self) -> Result<Option<Move>, BrainFault> {
         let Some(running) = self.running.take() else { return Err(BrainFault::new("its program does not run".to_owned())) };
         drop(running.send);
-        ended_early(running.ended.await)
+        let exit = running.ended.await;
+        if let (false, AgentExit::Ended { how, last_words }) = (self.wire.is_greeted(), &exit)
+            && let Some(other) = self.wire.fallback()
+        {
+            self.use_other(other, &ended_words(how, last_words)).await?;
+            return Ok(None);
+        }
+        ended_early(exit).map(Some)
     }
+}
+
+/// How a program ended and what it said last, in one sentence.
+fn ended_words(how: &str, last_words: &str) -> String {
+    let last_words: String = last_words.trim().chars().take(LAST_WORDS_CHARS).collect();
+    let said = if last_words.is_empty() { String::new() } else { format!("; its last words: {last_words}") };
+    format!("its program ended before its turn was over ({how}){said}")
 }
 
 /// What follows from the end of a program whose turn is not over.
@@ -330,9 +360,7 @@ fn ended_early(exit: AgentExit) -> Result<Move, BrainFault> {
             Err(BrainFault { hint, ..BrainFault::new(format!("its program was not started: {reason}")) })
         }
         AgentExit::Ended { how, last_words } => {
-            let last_words: String = last_words.trim().chars().take(LAST_WORDS_CHARS).collect();
-            let said = if last_words.is_empty() { String::new() } else { format!("; its last words: {last_words}") };
-            let what = format!("its program ended before its turn was over ({how}){said}");
+            let what = ended_words(&how, &last_words);
             Err(BrainFault { crashed: true, may_retry: Some(RetryCause::Fault), ..BrainFault::new(what) })
         }
     }
@@ -372,7 +400,7 @@ impl<L: AgentLauncher> Brain for Supervised<L> {
     fn rest(&mut self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(async move {
             let is_over = self.running.is_some() && !self.kept.open && self.failure.is_none() && self.moves.is_empty();
-            if !is_over || !self.launcher.hold().await {
+            if !is_over || self.wire.ends_with_turn() || !self.launcher.hold().await {
                 return self.close().await;
             }
             let Some(Running { send, lines, ended, .. }) = self.running.take() else { return };
@@ -384,12 +412,7 @@ impl<L: AgentLauncher> Brain for Supervised<L> {
 
     fn close(&mut self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(async move {
-            if let Some(running) = self.running.take() {
-                // It reads the end of its input and goes; whoever waits for it ends it if it does not.
-                drop(running.send);
-                drop(running.lines);
-                drop(running.ended.await);
-            }
+            self.end_program().await;
             if self.kept.open && self.kept.state.is_none() {
                 self.kept.state = self.launcher.files().state;
                 self.is_kept = false;
@@ -431,38 +454,5 @@ async fn write_all(mut to: Box<dyn AsyncWrite + Send + Unpin>, mut lines: mpsc::
     }
 }
 
-/// Lines of at most so many bytes.
-pub(super) struct LineReader {
-    from: Box<dyn AsyncRead + Send + Unpin>,
-    held: Vec<u8>,
-    /// How much of it was looked through for an end of line.
-    seen: usize,
-    buffer: Vec<u8>,
-}
-
-impl LineReader {
-    fn new(from: Box<dyn AsyncRead + Send + Unpin>) -> LineReader {
-        LineReader { from, held: Vec::new(), seen: 0, buffer: vec![0; 64 << 10] }
-    }
-
-    /// The next line; `None` at the end. Whoever stops waiting loses nothing. What stands behind the last end of line is no line.
-    async fn next(&mut self) -> Result<Option<String>, String> {
-        loop {
-            if let Some(at) = self.held[self.seen..].iter().position(|byte| *byte == b'\n') {
-                let rest = self.held.split_off(self.seen + at + 1);
-                let line = std::mem::replace(&mut self.held, rest);
-                self.seen = 0;
-                return Ok(Some(String::from_utf8_lossy(&line).trim_end().to_owned()));
-            }
-            self.seen = self.held.len();
-            if self.held.len() > LINE_BYTES_MAX {
-                return Err(format!("its program wrote a line of more than {} MiB", LINE_BYTES_MAX >> 20));
-            }
-            match self.from.read(&mut self.buffer).await {
-                Ok(0) => return Ok(None),
-                Ok(got) => self.held.extend_from_slice(&self.buffer[..got]),
-                Err(error) => return Err(format!("the output of its program cannot be read: {error}")),
-            }
-        }
-    }
-}
+#[cfg(test)]
+mod tests;

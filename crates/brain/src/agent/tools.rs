@@ -17,12 +17,10 @@ pub(super) fn of_claude(tool: &str, input: &Value) -> ToolCall {
     match tool {
         "Read" if input["file_path"].is_string() => call("fs.read", json!({ "path": text("file_path") })),
         "Write" => call("fs.write", json!({ "path": text("file_path"), "content": text("content") })),
-        "Edit" if !text("old_string").is_empty() => {
+        "Edit" => {
             let all = input["replace_all"].as_bool().unwrap_or(false);
-            call("fs.edit", json!({ "path": text("file_path"), "old": text("old_string"), "new": text("new_string"), "all": all }))
+            edited_file(text("file_path"), text("old_string"), text("new_string"), all)
         }
-        // An edit of nothing makes the file.
-        "Edit" => call("fs.write", json!({ "path": text("file_path"), "content": text("new_string") })),
         "NotebookEdit" => call("fs.write", json!({ "path": text("notebook_path"), "content": text("new_source") })),
         "Glob" => call("search.glob", searched(input, "pattern")),
         "Grep" => call("search.grep", searched(input, "pattern")),
@@ -69,9 +67,14 @@ fn edited(path: &str, diff: &str) -> ToolCall {
         let lines = diff.lines().filter_map(|line| line.strip_prefix(' ').or_else(|| line.strip_prefix(sign)));
         lines.map(|line| format!("{line}\n")).collect::<String>()
     };
-    match side('-') {
-        old if old.is_empty() => call("fs.write", json!({ "path": path, "content": side('+') })),
-        old => call("fs.edit", json!({ "path": path, "old": old, "new": side('+'), "all": false })),
+    edited_file(path, &side('-'), &side('+'), false)
+}
+
+/// An edit; one of nothing makes the file.
+pub(super) fn edited_file(path: &str, old: &str, new: &str, all: bool) -> ToolCall {
+    match old {
+        "" => call("fs.write", json!({ "path": path, "content": new })),
+        old => call("fs.edit", json!({ "path": path, "old": old, "new": new, "all": all })),
     }
 }
 
@@ -228,10 +231,7 @@ fn of_acp_search(name: &str, raw: &Value, title: &str) -> ToolCall {
 
 fn of_acp_diff(diff: &Value) -> ToolCall {
     let text = |field: &str| diff[field].as_str().unwrap_or_default();
-    match (text("oldText"), text("newText")) {
-        ("", new) => call("fs.write", json!({ "path": text("path"), "content": new })),
-        (old, new) => call("fs.edit", json!({ "path": text("path"), "old": old, "new": new, "all": false })),
-    }
+    edited_file(text("path"), text("oldText"), text("newText"), false)
 }
 
 /// The agent's own name for a tool: before the id, as gemini has it, or the first title that was told of it.
@@ -255,7 +255,7 @@ pub(super) fn beginning(text: &str) -> String {
     text.chars().take(RESULT_CHARS).collect()
 }
 
-fn searched(input: &Value, pattern: &str) -> Value {
+pub(super) fn searched(input: &Value, pattern: &str) -> Value {
     let mut asked = json!({ "pattern": input[pattern].as_str().unwrap_or("*") });
     for field in ["path", "glob"] {
         if let Some(value) = input[field].as_str().filter(|value| !value.is_empty()) {
@@ -265,7 +265,7 @@ fn searched(input: &Value, pattern: &str) -> Value {
     asked
 }
 
-fn call(tool: &str, input: Value) -> ToolCall {
+pub(super) fn call(tool: &str, input: Value) -> ToolCall {
     ToolCall { tool: tool.to_owned(), input }
 }
 

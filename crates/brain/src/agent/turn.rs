@@ -1,6 +1,6 @@
 //! What a program is told at the beginning of a turn: its task, what a person said since, what changed meanwhile, and how far it had come.
 
-use super::supervised::KeptTurn;
+use super::kept::{KeptTurn, UnreadableCheckpoint};
 use crate::FurtherTurns;
 
 /// What the kernel knows of the time between two turns.
@@ -16,6 +16,8 @@ pub struct TurnNotes {
     pub last_output: String,
     /// The files are not as they were when it was interrupted.
     pub is_altered: bool,
+    /// What the worker's last task kept of its conversation cannot be read, so that a new one begins.
+    pub lost: Option<UnreadableCheckpoint>,
 }
 
 /// What a task begins with.

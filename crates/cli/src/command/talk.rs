@@ -27,7 +27,7 @@ use wire::{ErrorCode, Mode, NoteSender, Notification, ResponseStream, StreamItem
     after_help = "Examples:\n  skep talk\n  skep talk worker.2\n  skep talk --brain claude --ask\n  skep talk --watch      look on while somebody talks\n\n\
 Ctrl-] d leaves; so does the brain's own way out, such as /exit. Ctrl-c goes to the brain.\n\
 The worker does nothing else meanwhile, and goes on afterwards in the same conversation. What the talk \
-changed waits for its merge, as with any task. The brain's own tools run in the sandbox without asking the policy one by one: the record says `ungated`."
+changed waits for its merge, as with any task. The brain's own tools ask the policy by its hooks; where it runs none, the record says `ungated`."
 )]
 pub struct TalkArgs {
     /// The worker: [role][.n][@brain], such as worker.2 [default: the project's first]

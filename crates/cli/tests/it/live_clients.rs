@@ -300,3 +300,39 @@ fn git(site: &Site, arguments: &[&str]) -> String {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
+
+/// What git ignores stays with the worker whatever becomes of a task, so a client that built something can have the next one.
+#[test]
+fn build_output_that_git_ignores_keeps_no_client_from_staying() {
+    let builds = "ask('Bash', command='make')\nos.makedirs('build', exist_ok=True)\nopen('build/out.o', 'w').write('built')\n\
+                  say(type='user', message={'content': [{'type': 'tool_result', 'tool_use_id': 'Bash', 'content': 'ok'}]})\n";
+    for is_ignored in [true, false] {
+        let site = misbehaving(&format!("{builds}{TURNS}"));
+        fs::write(site.project().join(".gitignore"), if is_ignored { "build/\n" } else { "other/\n" }).unwrap();
+        site.ok(&["act", "build it", "--brain", "claude", "--await"]);
+        if !is_ignored {
+            site.ok(&["reject", "task-1"]);
+        }
+        site.ok(&["ask", "and now", "--brain", "claude", "--await"]);
+        let two = served(&site)[1].clone();
+        assert_eq!(two["reused"], is_ignored, "{two}");
+        let why = if is_ignored { "it had worked on task-1" } else { "`build/out.o`" };
+        assert!(two["why"].as_str().unwrap().contains(why), "{two}");
+        assert_eq!(site.leftovers(), Vec::<String>::new());
+    }
+}
+
+/// A client that ends while nobody needs it is not missed, and the next one's record says how it ended.
+#[test]
+fn a_client_that_ends_while_it_waits_is_told_of() {
+    let site = misbehaving(TURNS);
+    site.ok(&["ask", "one", "--brain", "claude", "--await"]);
+    let first = served(&site)[0]["process"].clone();
+    let process = rustix::process::Pid::from_raw(i32::try_from(first.as_i64().unwrap()).unwrap()).unwrap();
+    rustix::process::kill_process(process, rustix::process::Signal::KILL).unwrap();
+    eventually("it goes", || !runs(&first));
+    site.ok(&["ask", "two", "--brain", "claude", "--await"]);
+    let two = served(&site)[1].clone();
+    assert_eq!((&two["reused"], &two["why"]), (&json!(false), &json!("it had ended while it waited (signal 9)")));
+    assert_eq!(site.leftovers(), Vec::<String>::new());
+}

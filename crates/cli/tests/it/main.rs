@@ -1,6 +1,8 @@
 //! The command as people run it. One program holds all these tests, because linking is what takes long.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
+mod acceptance;
+mod afresh;
 mod agents;
 mod bad_input;
 mod bill;
@@ -9,6 +11,7 @@ mod brain_setup;
 mod brains;
 mod cancel;
 mod cassette;
+mod codex_exec;
 mod common;
 mod completions;
 mod containers;
@@ -49,6 +52,7 @@ mod setup;
 mod sites;
 mod spending;
 mod talk;
+mod talk_clients;
 mod terminal;
 mod toolchains;
 mod tools;

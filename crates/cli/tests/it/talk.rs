@@ -44,7 +44,13 @@ while True:
 "#;
 
 pub fn site() -> Site {
-    let site = Site::new(&[("a.txt", "a\n")]);
+    site_of(&[])
+}
+
+/// The same with these files too, which are trusted.
+pub fn site_of(files: &[(&str, &str)]) -> Site {
+    let all: Vec<(&str, &str)> = [("a.txt", "a\n")].into_iter().chain(files.iter().copied()).collect();
+    let site = Site::new(&all);
     let folder = site.folder.path().join("fake");
     fs::create_dir_all(&folder).unwrap();
     let program = folder.join("tui");
@@ -59,6 +65,9 @@ pub fn site() -> Site {
         program.display()
     );
     fs::write(site.home().join("config.yml"), config).unwrap();
+    if !files.is_empty() {
+        site.trust();
+    }
     site
 }
 
@@ -122,17 +131,17 @@ fn claude_talks_and_its_own_tools_ask_at_the_door() {
     assert_eq!(site.leftovers(), Vec::<String>::new());
 }
 
-const DENIES: &str = "capabilities:\n\
+pub const DENIES: &str = "capabilities:\n\
     - {name: all, match: {syscall: '*'}, action: allow}\n\
     - {name: no-greetings, match: {syscall: 'fs.*', path_glob: hello.txt}, except: [{syscall: fs.read}], action: deny, reason: greetings are for people, hint: write bye.txt}\n\
     - {name: merge, match: {syscall: merge.apply}, action: require_review}\n";
 
-const WRITES: &str = "on \"greeting\"\n  call write path=hello.txt content=\"hello\\n\"\nthen\n  on result contains \"greetings are for people\"\n    \
+pub const WRITES: &str = "on \"greeting\"\n  call write path=hello.txt content=\"hello\\n\"\nthen\n  on result contains \"greetings are for people\"\n    \
                       call write path=bye.txt content=\"bye\\n\"\n  else\n    say Nobody told me why.\nthen\n  on result ok\n    say I was told why.\n  \
                       else\n    say That was refused too.\n";
 
 /// The terminal as it was: its line discipline, its first screen, no paste in brackets.
-fn is_restored(screen: &Screen) {
+pub fn is_restored(screen: &Screen) {
     let shown = screen.shows(&["left with", "\nicanon", "\necho"]);
     assert!(!shown.contains("-icanon") && !shown.contains("-echo"), "{shown}");
     let flags = screen.tmux().args(["display-message", "-p", "#{alternate_on} #{bracket_paste_flag} #{cursor_flag}"]).output().unwrap();

@@ -3,7 +3,7 @@
 //! **Invariant.** What the doors let out is settled after they are closed, and before the call that runs the job is.
 
 use crate::Kernel;
-use agent::{BRAIN_RUN, RoomTools, TalkHook};
+use agent::{BRAIN_RUN, HookResponder, RoomTools, serve_hooks};
 use gate::{Request, used_room};
 use models::RoomModels;
 use parking_lot::Mutex;
@@ -23,8 +23,8 @@ pub(super) struct RoomNetwork {
     models: Option<RoomModels>,
     /// The kernel's own tools, for a vendor's client.
     tools: Option<Arc<RoomTools>>,
-    /// Who answers the hooks of a client that a person talks with.
-    hook: Option<Arc<TalkHook>>,
+    /// Who answers the hooks of a client.
+    hook: Option<Arc<dyn HookResponder>>,
     running: Mutex<Vec<JoinHandle<()>>>,
     over: watch::Sender<bool>,
 }
@@ -41,7 +41,8 @@ impl RoomNetwork {
             job.keep_key(models.key());
         }
         let tools = (request.tool == BRAIN_RUN).then(|| Arc::new(RoomTools::new(kernel.clone(), request, call)));
-        let hook = kernel.talks.hook_of(request);
+        let talk = kernel.talks.hook_of(request).map(|hook| hook as Arc<dyn HookResponder>);
+        let hook = talk.or_else(|| kernel.clients.hook_of(request).map(|hook| hook as Arc<dyn HookResponder>));
         let egress = Arc::new(EgressGate::new(kernel.gate.clone(), kernel.rooms.clone(), request.clone(), call, template));
         Ok(RoomNetwork { kernel, egress, models, tools, hook, running: Mutex::new(Vec::new()), over: watch::channel(false).0 })
     }
@@ -115,7 +116,7 @@ impl JobNetwork for RoomNetwork {
             let (hook, kernel, over) = (hook.clone(), self.kernel.clone(), over());
             running.push(tokio::spawn(async move {
                 tokio::select! {
-                    () = hook.serve(kernel, door) => {}
+                    () = serve_hooks(hook, kernel, door) => {}
                     () = over => {}
                 }
             }));

@@ -11,6 +11,9 @@ pub struct BrainOutputView {
     pub episode: String,
     /// The conversation that a next prompt goes on with; `None` where the brain has none.
     pub series: Option<String>,
+    /// The brain can go on with no conversation: whatever it is given next, it begins anew.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub starts_afresh: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

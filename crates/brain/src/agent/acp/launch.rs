@@ -13,7 +13,10 @@ const GEMINI_POLICY: &str = "[[rule]]\ntoolName = \"*\"\ndecision = \"ask_user\"
 
 /// Gives the files of its conversations names of their own. Gemini begins a file when it takes up a conversation, named by the minute and
 /// the conversation: within the minute that the conversation began in, that is the conversation's own file, and its content is lost.
-const GEMINI_KEEP: &str = r#"for file in "$HOME"/.gemini/tmp/*/chats/session-*.jsonl; do
+/// Hooks of a talk that was cut off are taken away: they would be run here too, and lead nowhere.
+const GEMINI_KEEP: &str = r#"[ "$1" = hooked ] || rm -rf "$HOME/.gemini/extensions/skep"
+shift
+for file in "$HOME"/.gemini/tmp/*/chats/session-*.jsonl; do
   case $file in
     *-kept-*) ;;
     *) [ -f "$file" ] && mv "$file" "${file%.jsonl}-kept-$(date +%s%N).jsonl" ;;
@@ -23,13 +26,20 @@ exec "$@""#;
 
 pub(super) fn plan(agent: AcpAgent, boot: &AgentBoot) -> LaunchPlan {
     match agent {
-        AcpAgent::OpenCode => opencode(boot),
-        AcpAgent::Gemini => gemini(boot),
+        // Everything is asked about, reading too.
+        AcpAgent::OpenCode => with_word("acp", opencode_base(boot, "ask", &[])),
+        AcpAgent::Gemini => with_word("--acp", gemini_base(boot, GEMINI_POLICY, false)),
         AcpAgent::Other => LaunchPlan::default(),
     }
 }
 
-fn opencode(boot: &AgentBoot) -> LaunchPlan {
+fn with_word(word: &str, mut plan: LaunchPlan) -> LaunchPlan {
+    plan.arguments.insert(0, word.to_owned());
+    plan
+}
+
+/// What both of OpenCode's ways to be started have in common; `permission` is what its tools need, `plugins` what it loads.
+pub(super) fn opencode_base(boot: &AgentBoot, permission: &str, plugins: &[&str]) -> LaunchPlan {
     let model = boot.model.as_deref().unwrap_or(MODEL);
     let mut models = serde_json::Map::new();
     models.insert(model.to_owned(), json!({ "name": model }));
@@ -43,8 +53,8 @@ fn opencode(boot: &AgentBoot) -> LaunchPlan {
         // Its own copies of the project's states: the task has its overlay.
         "snapshot": false,
         "enabled_providers": ["skep"],
-        // Everything is asked about, reading too.
-        "permission": { "*": "ask" },
+        "permission": { "*": permission },
+        "plugin": plugins,
         "provider": { "skep": provider },
     });
     let on = [
@@ -64,11 +74,12 @@ fn opencode(boot: &AgentBoot) -> LaunchPlan {
         // Written also when it is empty: the home stays from task to task.
         (".config/opencode/AGENTS.md".to_owned(), boot.role.clone()),
     ];
-    LaunchPlan { arguments: vec!["acp".to_owned()], environment, home_files, ..LaunchPlan::default() }
+    LaunchPlan { environment, home_files, ..LaunchPlan::default() }
 }
 
-fn gemini(boot: &AgentBoot) -> LaunchPlan {
-    let mut arguments: Vec<String> = ["--acp", "--approval-mode", "default"].map(str::to_owned).into();
+/// What both of Gemini's ways to be started have in common: a policy of its own, and whether its hooks are to be left alone.
+pub(super) fn gemini_base(boot: &AgentBoot, policy: &str, is_hooked: bool) -> LaunchPlan {
+    let mut arguments: Vec<String> = ["--approval-mode", "default"].map(str::to_owned).into();
     if let Some(model) = &boot.model {
         arguments.extend(["--model".to_owned(), model.clone()]);
     }
@@ -81,7 +92,7 @@ fn gemini(boot: &AgentBoot) -> LaunchPlan {
     // A repository's own settings could give leave, and name programs.
     let trust = json!({ boot.project.as_str(): "DO_NOT_TRUST" });
     LaunchPlan {
-        before: ["sh", "-c", GEMINI_KEEP, "sh"].map(str::to_owned).into(),
+        before: ["sh", "-c", GEMINI_KEEP, "sh", if is_hooked { "hooked" } else { "plain" }].map(str::to_owned).into(),
         arguments,
         environment: vec![
             // One process, so that it goes when its input ends.
@@ -92,8 +103,9 @@ fn gemini(boot: &AgentBoot) -> LaunchPlan {
         home_files: vec![
             (".gemini/settings.json".to_owned(), settings.to_string()),
             (".gemini/trustedFolders.json".to_owned(), trust.to_string()),
-            (".gemini/policies/skep.toml".to_owned(), GEMINI_POLICY.to_owned()),
+            (".gemini/policies/skep.toml".to_owned(), policy.to_owned()),
             (".gemini/GEMINI.md".to_owned(), boot.role.clone()),
         ],
+        is_hooked,
     }
 }

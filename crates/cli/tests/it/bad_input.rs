@@ -148,7 +148,7 @@ fn a_home_that_cannot_be_written() {
 fn a_full_disk() {
     assert!(rustix::process::geteuid().is_root(), "this test mounts a small file system: run the tests as root, or in a container");
     // Every record of a read holds what was read, so that the disk fills after few of them.
-    let site = Site::new(&[("a.txt", &"hello\n".repeat(600))]);
+    let site = Site::new(&[("a.txt", &"hello\n".repeat(2_000))]);
     let disk = mounted(&site, "size=24m");
     let skep = |arguments: &[&str]| site.command(arguments).env("SKEP_HOME", disk.join("home")).output().unwrap();
     assert!(skep(&["init"]).status.success());

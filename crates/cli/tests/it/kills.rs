@@ -150,6 +150,9 @@ fn kill_client(site: &Site, client: &Client, kernel: &Child, n: usize, dice: &mu
 
 /// Kills the kernel, waits until everything that it had started is gone, and starts another.
 fn killed_and_started(site: &Site, mut kernel: Child) -> Child {
+    // A command that comes meanwhile waits for the next kernel, and starts none of its own.
+    let start = fs::File::create(site.home().join("run/start.lock")).unwrap();
+    start.lock().unwrap();
     let had = below(kernel.id());
     assert!(!had.is_empty(), "the control: a kernel has a launcher");
     kernel.kill().unwrap();

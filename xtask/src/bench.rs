@@ -12,6 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 use std::process::Command;
 
+mod clients;
 mod gate;
 mod gateway;
 mod home;
@@ -33,25 +34,26 @@ struct Part {
     measure: fn(&mut Table) -> Result<()>,
 }
 
-const PARTS: [Part; 7] = [
+const PARTS: [Part; 8] = [
     Part { name: "journal", programs: &["journal"], needs_skep: false, measure: journal::measure },
     Part { name: "gate", programs: &["policy"], needs_skep: false, measure: gate::measure },
     Part { name: "rivals", programs: &[], needs_skep: false, measure: gate::measure_rivals },
     Part { name: "rooms", programs: &["sandbox"], needs_skep: true, measure: rooms::measure },
     Part { name: "kernel", programs: &["wire"], needs_skep: true, measure: kernel::measure },
+    Part { name: "clients", programs: &["keystroke"], needs_skep: true, measure: clients::measure },
     Part { name: "gateway", programs: &["gateway"], needs_skep: true, measure: gateway::measure },
     Part { name: "weight", programs: &[], needs_skep: true, measure: weight::measure },
 ];
 
 /// The parts, as help shows them.
-pub const NAMES: &str = "journal, gate, rivals, rooms, kernel, gateway, weight";
+pub const NAMES: &str = "journal, gate, rivals, rooms, kernel, clients, gateway, weight";
 
 /// All parts, or those that are named.
 pub fn bench(names: &[String]) -> Result<()> {
     for name in names {
         ensure!(PARTS.iter().any(|part| part.name == name), "there is no part `{name}` of the bench\n  there are: {NAMES}");
     }
-    install(&[("bwrap", "bubblewrap"), ("git", "git")])?;
+    install(&[("bwrap", "bubblewrap"), ("git", "git"), ("python3", "python3"), ("setsid", "util-linux")])?;
     let mut table = Table::new();
     let mut failed = Vec::new();
     for part in PARTS.iter().filter(|part| names.is_empty() || names.iter().any(|name| name == part.name)) {

@@ -7,6 +7,7 @@ use anyhow::{Result, ensure};
 /// Name of a soak, and a part of the names of its tests that no other test has.
 const SOAKS: &[(&str, &str)] = &[
     ("kills", "killed_before_each"),
+    ("merge", "killed_at_each_step_of_a_merge"),
     ("undo", "killed_at_each_step_of_an_undo"),
     ("power", "power_goes"),
     ("edits", "edits::edits_"),
@@ -21,6 +22,7 @@ const SOAKS: &[(&str, &str)] = &[
     ("budgets", "nobody_overspends"),
     ("books", "the_books_say_what_went_out"),
     ("clients", "completes_a_scripted_task"),
+    ("brains", "survives_kills"),
     ("agents", "works_in_a_container"),
 ];
 

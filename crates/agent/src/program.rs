@@ -120,12 +120,8 @@ pub fn is_hooked_at_work(spec: &BrainSpec) -> bool {
 
 /// How to get a client that is not there.
 fn install_hint(spec: &BrainSpec) -> String {
-    let package = match spec {
-        BrainSpec::Vendor { vendor: Vendor::Claude, .. } => "npm install -g @anthropic-ai/claude-code",
-        BrainSpec::Vendor { vendor: Vendor::Codex, .. } => "npm install -g @openai/codex",
-        BrainSpec::Vendor { vendor: Vendor::OpenCode, .. } => "npm install -g opencode-ai",
-        BrainSpec::Vendor { vendor: Vendor::Gemini, .. } => "npm install -g @google/gemini-cli",
-        _ => return "name its program with its full path in `brains` of config.yml in $SKEP_HOME".to_owned(),
+    let BrainSpec::Vendor { vendor, .. } = spec else {
+        return "name its program with its full path in `brains` of config.yml in $SKEP_HOME".to_owned();
     };
-    format!("install it with `{package}`, or name its program in `brains` of config.yml in $SKEP_HOME")
+    format!("install it with `{}`, or name its program in `brains` of config.yml in $SKEP_HOME", vendor.install_command())
 }

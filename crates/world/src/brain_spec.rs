@@ -32,8 +32,29 @@ impl Vendor {
         }
     }
 
-    fn of(name: &str) -> Option<Vendor> {
+    /// By the name of its program.
+    pub fn of(name: &str) -> Option<Vendor> {
         Vendor::ALL.into_iter().find(|vendor| vendor.name() == name)
+    }
+
+    /// What the vendor calls its client.
+    pub fn product(self) -> &'static str {
+        match self {
+            Vendor::Claude => "Claude Code",
+            Vendor::Codex => "Codex",
+            Vendor::OpenCode => "OpenCode",
+            Vendor::Gemini => "Gemini CLI",
+        }
+    }
+
+    /// The command that installs it.
+    pub fn install_command(self) -> &'static str {
+        match self {
+            Vendor::Claude => "npm install -g @anthropic-ai/claude-code",
+            Vendor::Codex => "npm install -g @openai/codex",
+            Vendor::OpenCode => "npm install -g opencode-ai",
+            Vendor::Gemini => "npm install -g @google/gemini-cli",
+        }
     }
 
     /// Whose models its client has; `None` for anybody's.

@@ -87,8 +87,8 @@ pub const WATCH_SILENT_MS_MAX: u64 = 60_000;
 /// How long a vendor's client that has nothing to do stays for its worker's next task, unless the operator says otherwise: a person who comes
 /// back within half an hour finds it there.
 pub const CLIENT_IDLE_MS: u64 = 30 * 60_000;
-/// Clients that wait at a time: each holds a hundred megabytes or more.
-pub const CLIENTS_IDLE_MAX: usize = 16;
+/// Clients that wait at a time: one for each worker that a work tree may have. Where memory is short they go before that.
+pub const CLIENTS_IDLE_MAX: usize = WORKERS_MAX;
 /// How often a brain that crashes is started again before its task stops.
 pub const BRAIN_RESTARTS_MAX: u32 = 3;
 /// A brain that makes no move for this long is failed by the watchdog.

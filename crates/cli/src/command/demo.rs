@@ -4,6 +4,7 @@
 //! removed on every way out (`ending.rs`).
 
 mod ending;
+mod performer;
 mod presenter;
 mod project;
 
@@ -19,10 +20,11 @@ use crate::show::{Line, Page, Tone, call, diff, journal, process, review, task, 
 use crate::start;
 use ending::{DemoFolder, EndSignals};
 use jiff::tz::TimeZone;
+use performer::Performer;
 use presenter::{PersonLeft, Presenter};
 use std::io::Write;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 use wire::code::{EXIT_FAILED, EXIT_INTERRUPTED};
 use wire::method::Nothing;
@@ -43,10 +45,10 @@ const TAIL_RECORDS: u64 = 12;
 
 /// See everything once: a real task in a sample project
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Examples:\n  skep demo\n  skep demo --keep      leaves the folder, to look around\n  skep demo --fast      without a pause between its parts\n\n\
-On a terminal each part waits for a key. Works in a temporary folder with a kernel of its own. Needs git and sh, and a host that `skep doctor` is content with."
-)]
+#[command(after_help = "Examples:\n  skep demo\n  skep demo --brain claude   the same task by Claude Code, on the scripted model\n  \
+skep demo --keep           leaves the folder, to look around\n  skep demo --fast           without a pause between its parts\n\n\
+On a terminal each part waits for a key. Works in a temporary folder with a kernel of its own. Needs git and sh, and a host that `skep doctor` is content with; \
+no key, no login and no network, whichever brain does the work.")]
 pub struct DemoArgs {
     /// Leave the folder and its kernel's home behind
     #[arg(long)]
@@ -54,17 +56,21 @@ pub struct DemoArgs {
     /// Do not wait for a key between its parts
     #[arg(long)]
     fast: bool,
+    /// Who does the task: the built-in brain, or a vendor's own client on your PATH
+    #[arg(long, value_name = "NAME", default_value = "native", value_parser = Performer::NAMES)]
+    brain: String,
 }
 
 impl DemoArgs {
     pub async fn run(self, console: &Console) -> ExitResult {
         project::find_git()?;
+        let performer = Performer::find(&self.brain)?;
         // Before there is anything that could be left behind.
         let mut signals = EndSignals::open()?;
         let folder = DemoFolder::make(self.keep)?;
         let console = Console { home: folder.home(), out: console.out.without_pager(), ..console.clone() };
         tokio::select! {
-            outcome = play(&console, &folder, self.keep, self.fast) => match outcome {
+            outcome = play(&console, &folder, performer, self.fast) => match outcome {
                 Ok(exit) | Err(DemoStop::Left(PersonLeft(exit))) => Ok(exit),
                 Err(DemoStop::Failed(error)) => Err(error),
             },
@@ -97,10 +103,11 @@ impl From<ClientError> for DemoStop {
     }
 }
 
-async fn play(console: &Console, folder: &DemoFolder, keep: bool, fast: bool) -> Result<u8, DemoStop> {
+async fn play(console: &Console, folder: &DemoFolder, performer: Performer, fast: bool) -> Result<u8, DemoStop> {
     let project = &folder.project();
     let mut presenter = Presenter::new(console, fast);
-    presenter.title("skep demo", "the built-in brain does real work on a scripted model: real kernel, real sandbox, real journal");
+    let about = format!("{} does real work on a scripted model: real kernel, real sandbox, real journal", performer.title());
+    presenter.title("skep demo", &about);
 
     presenter.act("A project", "a calculator in sh that can add; nobody taught it to subtract").await?;
     project::write(project)?;
@@ -110,7 +117,7 @@ async fn play(console: &Console, folder: &DemoFolder, keep: bool, fast: bool) ->
     presenter.page(said(&project::test(project)?.1));
 
     presenter.act("A kernel", "one for each user; any command starts it").await?;
-    set_model(&console.home)?;
+    set_model(&console.home, performer)?;
     let asked = Instant::now();
     let mut kernel = console.wait("starting the kernel", start::connect_for(&console.home, folder.kernel_life())).await?;
     let started = elapsed_us(asked);
@@ -122,7 +129,7 @@ async fn play(console: &Console, folder: &DemoFolder, keep: bool, fast: bool) ->
     set_policy(&mut kernel, &presenter, project, &path).await?;
 
     presenter.act("A task", "the brain acts through one door: each call is decided, run in a sandbox and recorded").await?;
-    let task = work(&mut kernel, console, &presenter, &path).await?;
+    let task = work(&mut kernel, console, &presenter, performer, &path).await?;
     let view = kernel.call::<TaskAwait>(&TaskAwaitParams { task, timeout_ms: None }).await?;
     if view.merge.is_none() {
         let why = view.summary.unwrap_or_else(|| view.state.as_str().to_owned());
@@ -157,20 +164,22 @@ async fn play(console: &Console, folder: &DemoFolder, keep: bool, fast: bool) ->
     let view = kernel.call::<TaskAwait>(&TaskAwaitParams { task, timeout_ms: None }).await?;
     let well = passed && verified.findings.is_empty();
     if console.json {
-        console.out.json(&serde_json::json!({"ok": well, "task": view, "journal": verified, "start_us": started}));
+        console
+            .out
+            .json(&serde_json::json!({"ok": well, "brain": performer.name(), "task": view, "journal": verified, "start_us": started}));
     }
-    next(&mut presenter, project, keep).await?;
+    next(&mut presenter, folder, performer).await?;
     Ok(if well { 0 } else { EXIT_FAILED })
 }
 
 /// Puts the model's script and the settings that lead to it into the demo's own home.
-fn set_model(home: &Path) -> Result<(), CommandError> {
+fn set_model(home: &Path, performer: Performer) -> Result<(), CommandError> {
     let model = home.join("demo.model");
     let written = std::fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(home)
-        .and_then(|()| std::fs::write(&model, project::MODEL))
+        .and_then(|()| std::fs::write(&model, performer.model()))
         .and_then(|()| std::fs::write(home.join("config.yml"), project::settings(&model)));
     written.map_err(|error| CommandError::new(ErrorCode::Unavailable, "cannot write the demo's settings").why(error))
 }
@@ -194,8 +203,14 @@ async fn set_policy(kernel: &mut KernelClient, presenter: &Presenter<'_>, projec
 }
 
 /// Queues the task, tells its story as it happens and answers what it asks.
-async fn work(kernel: &mut KernelClient, console: &Console, presenter: &Presenter<'_>, path: &str) -> Result<TaskId, CommandError> {
-    presenter.command(&format!("skep act \"{}\" --brain native", project::PROMPT));
+async fn work(
+    kernel: &mut KernelClient,
+    console: &Console,
+    presenter: &Presenter<'_>,
+    performer: Performer,
+    path: &str,
+) -> Result<TaskId, CommandError> {
+    presenter.command(&format!("skep act \"{}\" --brain {}", project::PROMPT, performer.name()));
     let params = TaskAddParams {
         new_worker: false,
         placement: wire::TaskPlacement::default(),
@@ -206,7 +221,7 @@ async fn work(kernel: &mut KernelClient, console: &Console, presenter: &Presente
         path: path.to_owned(),
         mode: Mode::Act,
         prompt: project::PROMPT.into(),
-        brain: Some("native".into()),
+        brain: Some(performer.name().into()),
         priority: None,
         calls_max: None,
         record: false,
@@ -279,12 +294,15 @@ const NEXT: [(&str, &str); 2] = [
     ("skep act \"add a test for …\"", "real work; `skep setup` finds a model for it"),
 ];
 
-async fn next(presenter: &mut Presenter<'_>, project: &Path, keep: bool) -> Result<(), PersonLeft> {
+async fn next(presenter: &mut Presenter<'_>, folder: &DemoFolder, performer: Performer) -> Result<(), PersonLeft> {
     presenter.act("Next", "two things to try in a repository of your own: cd YOUR/REPOSITORY").await?;
     let rows = NEXT.iter().map(|(command, about)| vec![Line::new().name(*command), Line::new().faint(*about)]);
     presenter.page(crate::show::table(rows.collect()));
-    if keep {
-        let home: PathBuf = project.with_file_name("home");
+    if let Some(line) = performer.second_act() {
+        presenter.page(Page(vec![Line::new(), line]));
+    }
+    if folder.is_kept() {
+        let (project, home) = (folder.project(), folder.home());
         presenter.page(Page(vec![
             Line::new(),
             Line::new().faint("kept: ").plain(format!("cd {}; export SKEP_HOME={}", project.display(), home.display())),

@@ -148,19 +148,29 @@ fn a_home_that_cannot_be_written() {
 fn a_full_disk() {
     assert!(rustix::process::geteuid().is_root(), "this test mounts a small file system: run the tests as root, or in a container");
     // Every record of a read holds what was read, so that the disk fills after few of them.
-    let site = Site::new(&[("a.txt", &"hello\n".repeat(600))]);
+    let site = Site::new(&[("a.txt", &"hello\n".repeat(2_000))]);
     let disk = mounted(&site, "size=24m");
     let skep = |arguments: &[&str]| site.command(arguments).env("SKEP_HOME", disk.join("home")).output().unwrap();
     assert!(skep(&["init"]).status.success());
     assert!(skep(&["call", "fs.read", "path=a.txt"]).status.success());
-    let filler = disk.join("filler");
-    drop(std::process::Command::new("dd").args(["if=/dev/zero", "bs=64k"]).arg(format!("of={}", filler.display())).output().unwrap());
+    let fill = |name: &str| {
+        let filler = disk.join(name);
+        drop(std::process::Command::new("dd").args(["if=/dev/zero", "bs=64k"]).arg(format!("of={}", filler.display())).output().unwrap());
+        filler
+    };
+    let first = fill("first");
+    // What the operator does goes on in the reserve, which is given up for it; then that is full too.
+    let reserved = skep(&["call", "fs.read", "path=a.txt"]);
+    assert!(reserved.status.success(), "{}", crate::common::text(&reserved));
+    let second = fill("second");
+    assert!(std::fs::metadata(&second).unwrap().len() > 1 << 20, "there was a reserve");
     let refused = (0..2_000).map(|_| skep(&["call", "fs.read", "path=a.txt"])).find(|output| !output.status.success());
     let refused = refused.expect("the disk never filled");
     says(&crate::common::text(&refused), &["fix", "space"]);
     let alive = skep(&["kernel", "status", "--json"]);
     assert!(alive.status.success(), "{}", crate::common::text(&alive));
-    std::fs::remove_file(&filler).unwrap();
+    std::fs::remove_file(&first).unwrap();
+    std::fs::remove_file(&second).unwrap();
     let after = skep(&["call", "fs.read", "path=a.txt"]);
     assert!(after.status.success(), "{}", crate::common::text(&after));
     let verified = skep(&["journal", "verify", "--json"]);

@@ -60,22 +60,24 @@ fn tree(folder: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
     all
 }
 
-/// A model that tries these ways, one after the other whatever comes of it, and reads at the end.
-fn tries(ways: &[&str]) -> String {
-    let tries: String = ways.iter().map(|way| format!("  call {way}\nthen\n")).collect();
-    format!("on \"try everything\"\n{tries}  call read path=a.txt\nthen\n  say I tried.\n")
+/// Refusals in a row that every client takes before it is stopped.
+const AT_ONCE: usize = 6;
+
+/// A model that tries all ways, one after the other whatever comes of it, and reads now and then and at the end.
+fn tries() -> String {
+    let read = "  call read path=a.txt\nthen\n";
+    let some = |ways: &[&str]| ways.iter().map(|way| format!("  call {way}\nthen\n")).collect::<String>() + read;
+    let tries: String = WAYS.chunks(AT_ONCE).map(some).collect();
+    format!("on \"try everything\"\n{tries}  say I tried.\n")
 }
 
-/// `at_once`: how many refusals in a row a client takes before it is stopped.
-fn changes_nothing_in_thirty_ways(client: &Client, at_once: usize) {
-    let site = site(client, "", None);
+fn changes_nothing_in_thirty_ways(client: &Client) {
+    let site = site(client, &tries(), None);
     // What setting up a repository writes is not the client's.
     site.ok(&["init"]);
     let before = tree(&site.project());
-    for ways in WAYS.chunks(at_once) {
-        fs::write(site.folder.path().join("model"), tries(ways)).unwrap();
-        site.ok(&["ask", "try everything", "--brain", client.brain, "--new", "--await"]);
-    }
+    site.ok(&["ask", "try everything", "--brain", client.brain, "--await"]);
+    assert!(site.ok(&["log"]).contains("I tried."), "it came to the end of them:\n{}", site.ok(&["log"]));
     let after = tree(&site.project());
     let changed: Vec<_> = before.keys().chain(after.keys()).filter(|path| before.get(*path) != after.get(*path)).collect();
     assert!(changed.is_empty(), "{changed:?}");
@@ -85,35 +87,35 @@ fn changes_nothing_in_thirty_ways(client: &Client, at_once: usize) {
     assert!(by_client <= 4, "some of its own rules may come first, but the door refused {by_mode} only:\n{}", site.ok(&["log"]));
     let admitted = of(&site, "call.admitted").into_iter().filter(|call| call["hands"] == "caller");
     let admitted: Vec<String> = admitted.map(|call| call["tool"].as_str().unwrap().to_owned()).collect();
-    assert!(admitted.len() >= WAYS.len() / at_once, "it could read: {admitted:?}");
+    assert!(admitted.len() >= WAYS.len() / AT_ONCE, "it could read: {admitted:?}");
     assert!(admitted.iter().all(|tool| tool == "fs.read"), "and nothing else: {admitted:?}");
     assert_eq!((site.count("merge.proposed"), site.leftovers()), (0, Vec::<String>::new()));
 }
 
 #[test]
 fn claude_changes_nothing_in_thirty_ways() {
-    changes_nothing_in_thirty_ways(&CLAUDE, 30);
+    changes_nothing_in_thirty_ways(&CLAUDE);
 }
 
 #[test]
 fn codex_changes_nothing_in_thirty_ways() {
-    changes_nothing_in_thirty_ways(&CODEX, 30);
+    changes_nothing_in_thirty_ways(&CODEX);
 }
 
 #[test]
 fn opencode_changes_nothing_in_thirty_ways() {
-    changes_nothing_in_thirty_ways(&OPENCODE, 6);
+    changes_nothing_in_thirty_ways(&OPENCODE);
 }
 
 #[test]
 fn gemini_changes_nothing_in_thirty_ways() {
-    changes_nothing_in_thirty_ways(&GEMINI, 30);
+    changes_nothing_in_thirty_ways(&GEMINI);
 }
 
 /// The same ways in a task that may act do change something: the script is no dud.
 #[test]
 fn the_thirty_ways_change_something_when_they_may() {
-    let site = site(&CLAUDE, &tries(&WAYS), None);
+    let site = site(&CLAUDE, &tries(), None);
     site.ok(&["act", "try everything", "--brain", CLAUDE.brain, "--await"]);
     let proposed = of(&site, "merge.proposed");
     assert_eq!(proposed.len(), 1, "{}", site.ok(&["log"]));

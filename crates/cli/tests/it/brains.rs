@@ -146,7 +146,8 @@ fn is_refused(client: &Client) {
     assert_eq!(site.leftovers(), Vec::<String>::new());
 }
 
-/// A call that a person must answer parks the task; the answer lets the same conversation make it again.
+/// A call that a person must answer parks the task; the answer lets the same conversation make it again. The demo (`demo`) does this with each
+/// client.
 fn waits(client: &Client) {
     let policy = DENIES.replace("action: deny, reason: greetings are for people, hint: write bye.txt", "action: require_review");
     let script = "on \"RESUME\"\n  call write path=hello.txt content=\"hello\\n\"\nthen\n  on result ok\n    say Written after the answer.\n  else\n    \
@@ -163,19 +164,6 @@ fn waits(client: &Client) {
     site.ok(&["merge", "task-1", "--yes"]);
     assert_eq!(site.read("hello.txt"), "hello\n");
     assert_eq!(site.leftovers(), Vec::<String>::new());
-}
-
-/// `ask` lets it read, and nothing that it tries changes anything.
-fn only_reads(client: &Client) {
-    let script = "on \"only reads\"\n  call read path=a.txt\nthen\n  on result contains \"a\"\n    say I can only read.\n\
-                  on \"greeting\"\n  call write path=hello.txt content=\"hello\\n\"\n  call shell command=\"echo x > a.txt\"\nthen\n  on result error\n    \
-                  call read path=a.txt\n  else\n    say I could change it.\nthen\n  on result contains \"a\"\n    say I can only read.\n";
-    let site = site(client, script, None);
-    let said = site.ok(&["ask", "Please write the greeting", "--brain", client.brain, "--await"]);
-    assert!(said.contains("I can only read."), "{said}\n{}", site.ok(&["log"]));
-    assert!(of(&site, "call.refused").iter().any(|call| call["rules"] == json!(["builtin:ask-mode"])));
-    assert_eq!((site.read("a.txt"), site.project().join("hello.txt").exists()), ("a\n".to_owned(), false));
-    assert_eq!((site.count("merge.proposed"), site.leftovers()), (0, Vec::<String>::new()));
 }
 
 /// The kernel's own tools reach a client in its room: the trusted tests, and a question to the person.
@@ -206,6 +194,7 @@ fn uses_our_tools(client: &Client) {
 }
 
 /// The kernel dies while a client works: the client dies with it, and the next kernel goes on in the same conversation and workspace.
+/// `kills` does this to each client, at any instant.
 fn outlives_the_kernel(client: &Client) {
     let script = "on \"RESUME\"\n  call read path=hello.txt\nthen\n  on result contains \"half a greeting\"\n    say I went on from there.\n  else\n    \
                   say What I wrote is gone.\non \"greeting\"\n  call write path=hello.txt content=\"half a greeting\\n\"\nthen\n  delay 2m\n  \
@@ -237,21 +226,6 @@ fn claude_outlives_the_kernel() {
 }
 
 #[test]
-fn codex_outlives_the_kernel() {
-    outlives_the_kernel(&CODEX);
-}
-
-#[test]
-fn opencode_outlives_the_kernel() {
-    outlives_the_kernel(&OPENCODE);
-}
-
-#[test]
-fn gemini_outlives_the_kernel() {
-    outlives_the_kernel(&GEMINI);
-}
-
-#[test]
 fn claude_uses_the_kernels_own_tools() {
     uses_our_tools(&CLAUDE);
 }
@@ -272,11 +246,6 @@ fn claude_waits_for_a_person_and_goes_on() {
 }
 
 #[test]
-fn claude_changes_nothing_when_asked() {
-    only_reads(&CLAUDE);
-}
-
-#[test]
 fn codex_works_on_a_task() {
     works(&CODEX);
 }
@@ -293,16 +262,6 @@ fn codex_is_refused_by_the_door_with_our_reason() {
 }
 
 #[test]
-fn codex_waits_for_a_person_and_goes_on() {
-    waits(&CODEX);
-}
-
-#[test]
-fn codex_changes_nothing_when_asked() {
-    only_reads(&CODEX);
-}
-
-#[test]
 fn opencode_works_on_a_task() {
     works(&OPENCODE);
 }
@@ -313,16 +272,6 @@ fn opencode_is_refused_by_the_door_with_our_reason() {
 }
 
 #[test]
-fn opencode_waits_for_a_person_and_goes_on() {
-    waits(&OPENCODE);
-}
-
-#[test]
-fn opencode_changes_nothing_when_asked() {
-    only_reads(&OPENCODE);
-}
-
-#[test]
 fn gemini_works_on_a_task() {
     works(&GEMINI);
 }
@@ -330,16 +279,6 @@ fn gemini_works_on_a_task() {
 #[test]
 fn gemini_is_refused_by_the_door_with_our_reason() {
     is_refused(&GEMINI);
-}
-
-#[test]
-fn gemini_waits_for_a_person_and_goes_on() {
-    waits(&GEMINI);
-}
-
-#[test]
-fn gemini_changes_nothing_when_asked() {
-    only_reads(&GEMINI);
 }
 
 /// A repository that tells an agent, which nobody knows here, where its models are and whether it has to ask.

@@ -1,7 +1,8 @@
 //! `skep demo`, as a newcomer sees it.
 
-use crate::common::Site;
+use crate::brains::{CLAUDE, CODEX, Client, GEMINI, OPENCODE};
 use crate::common::screen::Screen;
+use crate::common::{Site, path_without_clients};
 use rustix::process::{Pid, Signal};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -66,6 +67,101 @@ fn the_demo_has_colour_and_a_json_form() {
     let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(result["ok"], true);
     assert_eq!(result["task"]["merge"], "applied");
+}
+
+/// The same task by a vendor's own client: its write is refused by the door, a person is asked, its changes are merged, nothing is left.
+fn is_played_by(client: &Client, product: &str) {
+    let program = crate::npm::installed(client.name, client.package);
+    let temp = tempfile::tempdir().unwrap();
+    let path = format!("{}:{}", program.parent().unwrap().display(), path_without_clients());
+    let output = command(temp.path()).args(["--brain", client.name]).env("PATH", path).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
+    let title = format!("{product} does real work on a scripted model");
+    let command = format!("--brain {}", client.name);
+    let expected = [
+        title.as_str(),
+        &command,
+        "› I read before I write.",
+        "Reading calc.sh",
+        "› A rule of my own, and nobody needs to be asked.",
+        "✗ Writing .skep/rules/mine.ts  refused",
+        "↳ why  `fs.write` on `.skep/rules/mine.ts` is denied by `builtin:policy-files`",
+        "Writing tests/sub.test",
+        "sh tests/run.sh",
+        "› Red, as it should be. Now the code.",
+        "Editing calc.sh",
+        "sh tests/run.sh",
+        "› Green. A release is a person's decision, so I ask.",
+        "asks r-1",
+        "✓ r-1 allowed by operator",
+        "› calc subtracts now, with tests, as version 0.2.0",
+        "+  sub) echo $(($1 - $3)) ;;",
+        "✓ merged 3 files",
+        "4 passed, 0 failed",
+        "✓ the chain of",
+        "two things to try in a repository of your own",
+    ];
+    let mut rest = text.as_str();
+    for part in expected {
+        let at = rest.find(part).unwrap_or_else(|| panic!("`{part}` does not follow in:\n{text}"));
+        rest = &rest[at + part.len()..];
+    }
+    leaves_nothing(temp.path());
+}
+
+#[test]
+fn claude_plays_the_demo() {
+    is_played_by(&CLAUDE, "Claude Code");
+}
+
+#[test]
+fn codex_plays_the_demo() {
+    is_played_by(&CODEX, "Codex");
+}
+
+#[test]
+fn opencode_plays_the_demo() {
+    is_played_by(&OPENCODE, "OpenCode");
+}
+
+#[test]
+fn gemini_plays_the_demo() {
+    is_played_by(&GEMINI, "Gemini CLI");
+}
+
+/// Whoever has no client is told how to get one, by the demo that asks for it and at the end of the one that does not.
+#[test]
+fn a_client_that_is_not_there_is_told_with_its_command() {
+    let temp = tempfile::tempdir().unwrap();
+    let run = |arguments: &[&str], path: &str| command(temp.path()).args(arguments).env("PATH", path).output().unwrap();
+    let without = path_without_clients();
+    for (name, package) in
+        [("claude", "@anthropic-ai/claude-code"), ("codex", "@openai/codex"), ("opencode", "opencode-ai"), ("gemini", "@google/gemini-cli")]
+    {
+        let output = run(&["--brain", name], &without);
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(5) && output.stdout.is_empty(), "{told}");
+        assert!(told.contains(&format!("no program `{name}` is on your PATH")), "{told}");
+        assert!(told.contains(&format!("`npm install -g {package}`, then run `skep demo --brain {name}` again")), "{told}");
+    }
+    assert_eq!(std::fs::read_dir(temp.path()).unwrap().count(), 0, "nothing was begun");
+    let output = run(&["--brain", "grok"], &without);
+    assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
+
+    let text = String::from_utf8(run(&[], &without).stdout).unwrap();
+    let how = "the same task by a vendor's client, on the scripted model: npm install -g @anthropic-ai/claude-code, then skep demo --brain claude";
+    assert!(text.contains(how), "{text}");
+    // The control: who has one is not told to get one.
+    let bin = tempfile::tempdir().unwrap();
+    let client = bin.path().join("codex");
+    std::fs::write(&client, "#!/bin/sh\n").unwrap();
+    std::fs::set_permissions(&client, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let text = String::from_utf8(run(&[], &format!("{}:{without}", bin.path().display())).stdout).unwrap();
+    assert!(
+        text.contains("the same task by Codex, on the scripted model: skep demo --brain codex") && !text.contains("npm install"),
+        "{text}"
+    );
 }
 
 /// `skep demo | head -3`, by readers of more and less patience.

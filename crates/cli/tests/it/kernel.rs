@@ -1,6 +1,7 @@
 //! One kernel, however many commands; and how it comes and goes.
 
 use crate::common::Site;
+use crate::common::provider::eventually;
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
@@ -74,4 +75,29 @@ fn every_record_stands_in_an_export_that_a_stranger_can_verify() {
     };
     assert!(verify(&lines));
     assert!(!verify(&lines.replace("\"path\":\"a.txt\"", "\"path\":\"b.txt\"")), "a changed byte was not noticed");
+}
+
+/// A kernel that has nothing to do gives back the memory of code that only its start needed, and again that of the work it did since.
+#[test]
+fn code_that_is_not_used_is_given_back() {
+    let site = Site::new(&[("a.txt", "a\n")]);
+    site.ok(&["init"]);
+    let pid = site.json(&["kernel", "status"])["os_pid"].clone();
+    let resident = || -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("RssFile:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse().unwrap()
+    };
+    let started = resident();
+    eventually("the start's code is given back", || resident() < started);
+    let idle = resident();
+    let script = site.script("call fs.read path=a.txt\ncall shell.run command=[\"true\"]\n");
+    let worked = std::cell::Cell::new(0);
+    eventually("work needs code", || {
+        site.ok(&["act", "work", "--brain", &script, "--await"]);
+        worked.set(resident());
+        worked.get() > idle
+    });
+    eventually("that is given back too", || resident() < worked.get());
+    assert_eq!(site.leftovers(), Vec::<String>::new());
 }

@@ -30,6 +30,7 @@ mod http;
 mod inbox;
 mod keep;
 mod kernel;
+mod kills;
 mod lease;
 mod live_clients;
 mod looking;

@@ -92,33 +92,44 @@ fn codex_completes_a_scripted_task_with_its_default_model() {
 /// What the operator must read, as the door words it.
 const AT_CAP: &str = "the budget of kernel does not hold it; the operator can give more: `skep budget grant 1 --money 0.05`";
 
-/// At a cap each client shows our words at once and does not try again. Some ask twice by themselves: for a title or a route, and for the
+/// At a cap a client shows our words at once and does not try again. Some ask twice by themselves: for a title or a route, and for the
 /// task.
+fn shows_our_words_at_a_cap(name: &str, package: &str, prepare: Prepare, requests: usize) {
+    let program = crate::npm::installed(name, package);
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("cap-{name}"));
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&asked);
+    let (_, told) = ended(&program, &folder, prepare, move |request| {
+        let Some((dialect, _)) = Dialect::detect(&request.method, &request.path) else { return crate::http::absent() };
+        heard.lock().unwrap().push(request.path.clone());
+        let kind = gateway::DenialKind::Budget;
+        let reply = dialect.render_error(dialect.error_status(kind), kind, AT_CAP);
+        let chunks = vec![TimedChunk { after_ms: 0, bytes: reply.body }];
+        RenderedAnswer { status: reply.status, content_type: reply.content_type, headers: reply.headers, chunks, is_cut: false }
+    });
+    assert!(told.contains(AT_CAP), "{name}: {told}");
+    assert_eq!(asked.lock().unwrap().len(), requests, "{name} asked for {:?}\n{told}", asked.lock().unwrap());
+    let _ = fs::remove_dir_all(&folder);
+}
+
 #[test]
-fn at_a_cap_each_client_shows_our_words_and_does_not_try_again() {
-    let clients: [(&str, &str, Prepare, usize); 4] = [
-        ("claude", CLAUDE, claude, 1),
-        ("codex", CODEX, codex_by_default, 1),
-        ("opencode", OPENCODE, opencode, 2),
-        ("gemini", GEMINI, gemini, 2),
-    ];
-    for (name, package, prepare, requests) in clients {
-        let program = crate::npm::installed(name, package);
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("cap-{name}"));
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let heard = Arc::clone(&asked);
-        let (_, told) = ended(&program, &folder, prepare, move |request| {
-            let Some((dialect, _)) = Dialect::detect(&request.method, &request.path) else { return crate::http::absent() };
-            heard.lock().unwrap().push(request.path.clone());
-            let kind = gateway::DenialKind::Budget;
-            let reply = dialect.render_error(dialect.error_status(kind), kind, AT_CAP);
-            let chunks = vec![TimedChunk { after_ms: 0, bytes: reply.body }];
-            RenderedAnswer { status: reply.status, content_type: reply.content_type, headers: reply.headers, chunks, is_cut: false }
-        });
-        assert!(told.contains(AT_CAP), "{name}: {told}");
-        assert_eq!(asked.lock().unwrap().len(), requests, "{name} asked for {:?}\n{told}", asked.lock().unwrap());
-        let _ = fs::remove_dir_all(&folder);
-    }
+fn claude_shows_our_words_at_a_cap() {
+    shows_our_words_at_a_cap("claude", CLAUDE, claude, 1);
+}
+
+#[test]
+fn codex_shows_our_words_at_a_cap() {
+    shows_our_words_at_a_cap("codex", CODEX, codex_by_default, 1);
+}
+
+#[test]
+fn opencode_shows_our_words_at_a_cap() {
+    shows_our_words_at_a_cap("opencode", OPENCODE, opencode, 2);
+}
+
+#[test]
+fn gemini_shows_our_words_at_a_cap() {
+    shows_our_words_at_a_cap("gemini", GEMINI, gemini, 2);
 }
 
 fn check(name: &str, package: &str, dialect: Dialect, prepare: Prepare) {

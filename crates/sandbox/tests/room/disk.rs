@@ -22,8 +22,8 @@ fn bounded(script: &str, bytes: Option<u64>, files: Option<u64>) -> JobSpec {
 
 fn bytes_are_bounded(host: &Host) {
     let workspace = host.open();
-    let fill = "i=0; while [ $i -lt 300 ]; do i=$((i+1)); head -c 1000000 /dev/urandom > f$i; done; echo all";
-    let outcome = host.run(&workspace, bounded(fill, Some(20 * MIB), None)).unwrap();
+    let fill = |files: u32| format!("i=0; while [ $i -lt {files} ]; do i=$((i+1)); head -c 1000000 /dev/urandom > f$i; done; echo all");
+    let outcome = host.run(&workspace, bounded(&fill(300), Some(20 * MIB), None)).unwrap();
     assert_eq!((outcome.overfull, outcome.exit), (Some(Overfull::Bytes { max: 20 * MIB }), Exit::Signal(9)));
     assert!(!outcome.timed_out && outcome.stdout.is_empty());
 
@@ -40,7 +40,7 @@ fn bytes_are_bounded(host: &Host) {
     assert_eq!(text(&host.run(&workspace, tidy).unwrap()), "0");
     assert!(write().unwrap().exit.success());
     // The control: with room for it, the same is no bomb.
-    let fits = host.run(&workspace, bounded(fill, Some(900 * MIB), None)).unwrap();
+    let fits = host.run(&workspace, bounded(&fill(40), Some(900 * MIB), None)).unwrap();
     assert_eq!((fits.overfull, text(&fits).as_str()), (None, "all"));
 }
 

@@ -57,6 +57,10 @@ impl DemoFolder {
         home(&self.path)
     }
 
+    pub fn is_kept(&self) -> bool {
+        self.is_kept
+    }
+
     /// How long the demo's kernel lives: no longer than the demo.
     pub fn kernel_life(&self) -> KernelLife<'_> {
         KernelLife::OfThisCommand { removes: (!self.is_kept).then_some(&self.path) }

@@ -42,13 +42,13 @@ pub const RULE: &str = r#"
   # Releases --------------------------------------------------
 
   - name: ask-before-release
-    match: { syscall: fs.write, path_glob: "/VERSION" }
+    match: { syscall: [fs.write, fs.edit], path_glob: "/VERSION" }
     action: require_review
     reason: a release is a person's decision
     hint: "answer with `skep review`"
 "#;
 
-/// What the scripted model answers, turn by turn.
+/// What the scripted model answers the built-in brain, turn by turn.
 pub const MODEL: &str = r#"# A model that follows a text file: each part up to `then` is one answer. docs/models.md tells how to write your own.
 say I read before I write.
 call fs.list path=.
@@ -85,9 +85,49 @@ then
 say calc subtracts now, with tests, as version 0.2.0
 "#;
 
+/// What it answers a vendor's own client: the same story, in words that fit the tools of each. A client that a person kept waiting is
+/// started again in the same conversation and told to resume.
+pub const CLIENT_MODEL: &str = r#"# A model that follows a text file, for any client. docs/models.md tells how to write your own.
+on "[RESUME]"
+  call read path=VERSION
+then
+  say You allowed it, so this is a release.
+  call edit path=VERSION old="0.1.0" new="0.2.0"
+then
+  say calc subtracts now, with tests, as version 0.2.0
+on "subtract"
+  say I read before I write.
+  call read path=calc.sh
+  call read path=VERSION
+then
+  say A rule of my own, and nobody needs to be asked.
+  call write path=.skep/rules/mine.ts content="export default rule(\"mine\", () => allow());\n"
+then
+  say Refused, and I carry on. First a test that fails.
+  call write path=tests/sub.test content=<<END
+3 5 sub 2
+-1 2 sub 3
+END
+then
+  call shell command="sh tests/run.sh"
+then
+  say Red, as it should be. Now the code.
+  call edit path=calc.sh old="  add) echo $(($1 + $3)) ;;" new="  add) echo $(($1 + $3)) ;;\n  sub) echo $(($1 - $3)) ;;"
+then
+  call shell command="sh tests/run.sh"
+then
+  say Green. A release is a person's decision, so I ask.
+  call edit path=VERSION old="0.1.0" new="0.2.0"
+then
+  say calc subtracts now, with tests, as version 0.2.0
+"#;
+
 /// The operator's own settings: where the demo's model is, and that it is the one to think with.
 pub fn settings(model: &Path) -> String {
-    format!("providers:\n  demo: {{ url: 'script:{}', dialect: anthropic }}\nmodels:\n  tactical: demo/scripted\n", model.display())
+    format!(
+        "providers:\n  demo: {{ url: 'script:{}', dialect: [anthropic, responses, chat, gemini], free: true }}\nmodels:\n  tactical: demo/scripted\n",
+        model.display()
+    )
 }
 
 /// Writes the project and makes it a git repository with one commit.

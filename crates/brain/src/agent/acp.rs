@@ -162,6 +162,11 @@ impl AgentWire for Acp {
 }
 
 impl Acp {
+    /// Whether this is the request whose answer ends the turn.
+    fn is_turn(&self, id: u64) -> bool {
+        self.prompts > 0 && id == PROMPT + self.prompts
+    }
+
     fn begin_turn(&mut self) -> Option<String> {
         if self.is_replaying {
             return None;
@@ -212,13 +217,17 @@ impl Acp {
                 self.is_replaying = false;
                 self.begin_turn().map(AgentEvent::Send).into_iter().collect()
             }
-            (Some(id), None) if id > PROMPT => self.turn_is_over(result["stopReason"].as_str().unwrap_or_default()),
+            (Some(id), None) if self.is_turn(id) => self.turn_is_over(result["stopReason"].as_str().unwrap_or_default()),
             (Some(INITIALIZE), Some(error)) => vec![failed("the agent did not start", error)],
             (Some(SESSION), Some(error)) => {
                 let AgentEvent::Failed(failure) = failed("the agent did not open its session", error) else { return Vec::new() };
                 vec![AgentEvent::Failed(AgentFailure { series_is_gone: self.boot.series.is_some(), ..failure })]
             }
-            (Some(id), Some(error)) if id > PROMPT => vec![failed("the agent ended its turn with an error", error)],
+            (Some(id), Some(error)) if self.is_turn(id) => vec![failed("the agent ended its turn with an error", error)],
+            // The end of an earlier turn may come late. What nobody asked for is no end of this one, whose words may still come.
+            (Some(id), _) if id > PROMPT + self.prompts => {
+                vec![AgentEvent::Failed(AgentFailure::new("the agent answered a request that it was not sent"))]
+            }
             _ => Vec::new(),
         }
     }

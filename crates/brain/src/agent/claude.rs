@@ -9,6 +9,7 @@ use super::{
 use crate::OwnCallId;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{BuildHasher, Hasher, RandomState};
 use world::RetryCause;
 
 /// The name that we give our hook.
@@ -32,6 +33,8 @@ pub struct Claude {
     refused: BTreeSet<String>,
     /// The kernel's own tools that it uses.
     own: BTreeSet<String>,
+    /// The prompt that it has not begun with. It repeats each prompt when it begins with it.
+    unheard: Option<String>,
 }
 
 impl AgentWire for Claude {
@@ -43,6 +46,7 @@ impl AgentWire for Claude {
             "--output-format",
             "stream-json",
             "--verbose",
+            "--replay-user-messages",
             "--permission-mode",
             "default",
             "--permission-prompt-tool",
@@ -109,7 +113,10 @@ impl AgentWire for Claude {
 
     fn prompt(&mut self, text: &str) -> Vec<String> {
         let message = json!({ "role": "user", "content": [{ "type": "text", "text": text }] });
-        vec![json!({ "type": "user", "message": message }).to_string()]
+        let name = prompt_name();
+        let prompt = json!({ "type": "user", "uuid": &name, "message": message }).to_string();
+        self.unheard = Some(name);
+        vec![prompt]
     }
 
     fn read(&mut self, line: &str) -> Vec<AgentEvent> {
@@ -119,6 +126,10 @@ impl AgentWire for Claude {
         match frame["type"].as_str().unwrap_or_default() {
             "system" => system(&frame),
             "assistant" => self.assistant(&frame),
+            "user" if frame["isReplay"] == true => {
+                self.unheard.take_if(|name| frame["uuid"].as_str() == Some(name));
+                Vec::new()
+            }
             "user" => self.results(&frame),
             "control_request" => self.question(&frame),
             "control_cancel_request" => {
@@ -126,6 +137,10 @@ impl AgentWire for Claude {
                 Vec::new()
             }
             "control_response" => response(&frame),
+            // The end of a turn of its own, such as a notice from something in the background: the prompt is still to be answered.
+            "result" if self.unheard.is_some() && !is_failure(&frame) => {
+                vec![AgentEvent::Progress { note: "a turn of its own".to_owned() }]
+            }
             "result" => vec![result(&frame)],
             other => vec![AgentEvent::Progress { note: other.to_owned() }],
         }
@@ -257,10 +272,21 @@ fn environment() -> Vec<(String, String)> {
         "DISABLE_AUTOUPDATER",
         "DISABLE_TELEMETRY",
         "DISABLE_ERROR_REPORTING",
+        // What works in the background, or comes back later, has no task to work for: a task ends with its turn.
+        "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS",
+        "CLAUDE_CODE_DISABLE_CRON",
+        "CLAUDE_CODE_DISABLE_WORKFLOWS",
         // As root it refuses some modes, unless it knows that it is closed in.
         "IS_SANDBOX",
     ];
     on.into_iter().map(|name| (name.to_owned(), "1".to_owned())).collect()
+}
+
+/// A name for a prompt that no other prompt of any conversation has: the program passes over names that it has seen.
+fn prompt_name() -> String {
+    let random = || RandomState::new().build_hasher().finish();
+    let (one, other) = (random(), random());
+    format!("{:08x}-{:04x}-4{:03x}-8{:03x}-{:012x}", one >> 32, (one >> 16) & 0xffff, one & 0xfff, other >> 52, other & 0xffff_ffff_ffff)
 }
 
 fn control_response(request: &str, answer: &Value) -> String {
@@ -288,11 +314,15 @@ fn response(frame: &Value) -> Vec<AgentEvent> {
     }
 }
 
+/// Whether a turn ended badly. A limit of the vendor's may come as `success` with this set.
+fn is_failure(frame: &Value) -> bool {
+    frame["is_error"].as_bool().unwrap_or(frame["subtype"] != "success")
+}
+
 fn result(frame: &Value) -> AgentEvent {
     let said = frame["result"].as_str().unwrap_or_default();
     let subtype = frame["subtype"].as_str().unwrap_or_default();
-    // A limit of the vendor's may come as `success` with this set.
-    if !frame["is_error"].as_bool().unwrap_or(subtype != "success") {
+    if !is_failure(frame) {
         return AgentEvent::Done(said.to_owned());
     }
     let errors: Vec<&str> = frame["errors"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
@@ -323,6 +353,27 @@ fn text_of(content: &Value) -> String {
 mod tests {
     use super::*;
     use crate::ToolCall;
+
+    #[test]
+    fn a_turn_of_its_own_does_not_end_the_prompt() {
+        let mut claude = Claude::default();
+        let name = |lines: &[String]| serde_json::from_str::<Value>(&lines[0]).unwrap()["uuid"].as_str().unwrap().to_owned();
+        let first = name(&claude.prompt("one"));
+        assert!(is_uuid(&first), "{first}");
+        let end = |said: &str, is_error: bool| {
+            json!({ "type": "result", "subtype": "success", "is_error": is_error, "result": said }).to_string()
+        };
+        let heard = |uuid: &str| json!({ "type": "user", "uuid": uuid, "isReplay": true, "message": { "content": [] } }).to_string();
+        assert!(matches!(&claude.read(&end("a notice", false))[..], [AgentEvent::Progress { .. }]));
+        assert!(claude.read(&heard("11111111-2222-4333-8444-555555555555")).is_empty(), "another's");
+        assert!(matches!(&claude.read(&end("a notice", false))[..], [AgentEvent::Progress { .. }]));
+        claude.read(&heard(&first));
+        assert!(matches!(&claude.read(&end("done", false))[..], [AgentEvent::Done(said)] if said == "done"));
+        // It may fail before it begins, as where a conversation is gone.
+        let second = name(&claude.prompt("two"));
+        assert_ne!(first, second);
+        assert!(matches!(&claude.read(&end("No conversation found", true))[..], [AgentEvent::Failed(failure)] if failure.series_is_gone));
+    }
 
     #[test]
     fn on_a_terminal_it_goes_on_with_the_conversation_and_asks_by_its_hooks() {

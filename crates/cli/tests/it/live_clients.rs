@@ -89,9 +89,45 @@ fn gemini_stays() {
     stays(&GEMINI);
 }
 
+/// What Claude Code would do in the background or later: it has no such tools here, and each answer is its own prompt's.
+const BACKGROUND: &str = "on \"background shell\"\n  call Bash {\"command\":\"sleep 1\",\"run_in_background\":true,\"description\":\"bg\"}\n\
+    then\n  say the shell is over\n\
+    on \"background agent\"\n  call Agent {\"description\":\"sub\",\"prompt\":\"SUB now\",\"subagent_type\":\"general-purpose\",\"run_in_background\":true}\n\
+    then\n  on result contains \"sub is done\"\n    say the agent is over\n  else\n    say it went away\n\
+    on \"SUB\"\n  say sub is done\non \"later\"\n  call CronCreate {\"cron\":\"* * * * *\",\"prompt\":\"again\"}\nthen\n  say nothing comes later\n\
+    on \"ALPHA\"\n  call write path=alpha.txt content=\"a\\n\"\nthen\n  say this is ALPHA\non \"BETA\"\n  say this is BETA\n";
+
+#[test]
+fn nothing_of_claude_goes_on_behind_a_task() {
+    let site = site(&CLAUDE, BACKGROUND, None);
+    let said = |mode: &str, prompt: &str| site.json(&[mode, prompt, "--brain", "claude", "--await"])["summary"].clone();
+    assert_eq!(said("act", "Try a background shell"), "the shell is over");
+    assert_eq!(said("act", "ALPHA"), "this is ALPHA");
+    assert_eq!(said("ask", "BETA"), "this is BETA");
+    assert_eq!(said("act", "Try a background agent"), "the agent is over");
+    assert_eq!(said("ask", "BETA"), "this is BETA");
+    assert_eq!(said("act", "Do it later"), "nothing comes later");
+    assert_eq!(said("ask", "BETA"), "this is BETA");
+    assert_eq!((of(&site, "task.failed"), of(&site, "task.stopped")), (Vec::<Value>::new(), Vec::<Value>::new()));
+}
+
+/// A turn that the client takes by itself, between two tasks, ends neither of them.
+#[test]
+fn a_turn_of_its_own_is_no_tasks_end() {
+    let notice = "say(type='result', subtype='success', is_error=False, num_turns=0, result='a notice', total_cost_usd=0, usage={})\n    ";
+    let site = misbehaving(&TURNS.replace("heard = json", &format!("{notice}heard = json")));
+    site.ok(&["ask", "one", "--brain", "claude", "--await"]);
+    for prompt in ["two", "three"] {
+        let said = site.ok(&["ask", prompt, "--brain", "claude", "--await"]);
+        assert!(said.contains(&format!("{prompt} by ")) && !said.contains("a notice"), "{said}");
+    }
+    let all = served(&site);
+    assert_eq!(all.iter().map(|one| one["reused"] == true).collect::<Vec<_>>(), [false, true, true], "{all:?}");
+}
+
 /// Plays one turn after the other.
 const TURNS: &str = "done('the first')\nwhile True:\n    line = sys.stdin.readline()\n    if not line:\n        break\n    \
-                     prompt = json.loads(line)['message']['content'][0]['text']\n    \
+                     heard = json.loads(line)\n    say(**heard, isReplay=True)\n    prompt = heard['message']['content'][0]['text']\n    \
                      done(prompt + ' by ' + str(os.getpid()) + ' sees ' + open('a.txt').read().strip() + ' ' + str(os.path.exists('new.txt')))\n";
 
 fn runs(process: &Value) -> bool {

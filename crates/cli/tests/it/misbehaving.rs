@@ -21,8 +21,10 @@ def ask(tool, **given):
         if heard["type"] == "control_response":
             return heard["response"]["response"]["hookSpecificOutput"]
 sys.stdin.readline()
-prompt = json.loads(sys.stdin.readline())["message"]["content"][0]["text"]
+heard = json.loads(sys.stdin.readline())
+prompt = heard["message"]["content"][0]["text"]
 say(type="system", subtype="init", session_id="01234567-89ab-cdef-0123-456789abcdef")
+say(**heard, isReplay=True)
 "#;
 
 /// A repository whose `claude` is a program that misbehaves.

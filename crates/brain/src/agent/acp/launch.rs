@@ -53,7 +53,8 @@ pub(super) fn opencode_base(boot: &AgentBoot, permission: &str, plugins: &[&str]
         // Its own copies of the project's states: the task has its overlay.
         "snapshot": false,
         "enabled_providers": ["skep"],
-        "permission": { "*": permission },
+        // What its agents of a second rank ask for, it does not pass on: they would wait for ever.
+        "permission": { "*": permission, "task": "deny" },
         "plugin": plugins,
         "provider": { "skep": provider },
     });

@@ -22,4 +22,7 @@ pub trait CallDoor: Send + Sync {
 
     /// Where the brain of a task hears of that.
     fn questions_of(&self, task: TaskId) -> UnboundedReceiver<ReviewId>;
+
+    /// Is the kernel on its way down?
+    fn is_stopping(&self) -> bool;
 }

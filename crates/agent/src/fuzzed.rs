@@ -4,9 +4,9 @@
 #[path = "../../testkit/fuzz/fuzz.rs"]
 mod fuzz;
 
-use crate::{CallDoor, DoorFuture, PERSON_ASK, RoomTools, TalkHook};
+use crate::{CallDoor, DoorFuture, RoomTools, TalkHook};
 use brain::agent::Claude;
-use gate::{CallEnd, CallOutcome, Request};
+use gate::{CallEnd, CallOutcome, PERSON_ASK, Request};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -64,6 +64,10 @@ impl CallDoor for Door {
 
     fn questions_of(&self, _: TaskId) -> UnboundedReceiver<ReviewId> {
         unbounded_channel().1
+    }
+
+    fn is_stopping(&self) -> bool {
+        false
     }
 }
 

@@ -41,7 +41,7 @@ fn login_of(spec: &BrainSpec) -> Option<VendorClient> {
 }
 
 /// Refuses what a task's brain cannot do, and names those that can.
-pub fn needs(brain: &str, capability: Capability) -> Result<(), Refusal> {
+pub fn check_capability(brain: &str, capability: Capability) -> Result<(), Refusal> {
     let Ok(spec) = BrainSpec::parse(brain) else { return Ok(()) };
     if spec.capabilities().contains(&capability) {
         return Ok(());
@@ -79,7 +79,7 @@ impl Brains {
 
     /// The brain that the operator names for a task, else the project, else the operator for all tasks, else the only client that works
     /// where the built-in brain has no model; and whose word that is.
-    pub fn wanted(&self, zone: Option<ZoneId>, asked: Option<&str>, own: Option<&gate::Config>) -> (String, NamedBy) {
+    pub fn choose(&self, zone: Option<ZoneId>, asked: Option<&str>, own: Option<&gate::Config>) -> (String, NamedBy) {
         let named = || self.settings.in_force().brain.clone();
         let only = || self.only_client(zone).map(|client| client.to_string());
         match (asked, own.and_then(|own| own.brain.as_deref().or(own.crew.hero.brain.as_deref()))) {
@@ -90,7 +90,7 @@ impl Brains {
     }
 
     /// The brain that a name stands for: a name of the project's, of the operator's, or the brain itself.
-    pub fn named(&self, name: &str, own: Option<&gate::Config>) -> Result<BrainSpec, Refusal> {
+    pub fn find(&self, name: &str, own: Option<&gate::Config>) -> Result<BrainSpec, Refusal> {
         let settings = self.settings.in_force();
         let alias = own.and_then(|own| own.crew.brains.get(name)).map(|alias| alias.0.as_str()).or_else(|| settings.alias(name));
         let spec = BrainSpec::parse(alias.unwrap_or(name)).map_err(|unknown| {
@@ -165,7 +165,7 @@ impl Brains {
         };
         let trusted = zone.map(|zone| self.gate.policies.trusted(zone)).transpose()?.flatten();
         let own = trusted.as_ref().map(|trusted| &trusted.config);
-        let (default, _) = self.wanted(zone, None, own);
+        let (default, _) = self.choose(zone, None, own);
         let names: Vec<String> = match only {
             Some(name) => vec![name.to_owned()],
             None => {
@@ -181,7 +181,7 @@ impl Brains {
                 all
             }
         };
-        let specs = names.iter().map(|name| self.named(name, own)).collect::<Result<Vec<_>, _>>()?;
+        let specs = names.iter().map(|name| self.find(name, own)).collect::<Result<Vec<_>, _>>()?;
         let versions = self.versions(&specs).await;
         let aliases = self.aliases(own);
         let report = |(name, spec): (String, &BrainSpec)| {

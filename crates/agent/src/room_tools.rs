@@ -5,7 +5,7 @@
 //! **Invariant.** A tool is called through the same door as any other call of that process.
 
 use crate::CallDoor;
-use gate::{CallEnd, CallOutcome, Request};
+use gate::{CallEnd, CallOutcome, PERSON_ASK, Request};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
@@ -18,8 +18,6 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use world::{CallId, Code, Refusal};
 
-/// The call that is a question to the person.
-pub const PERSON_ASK: &str = "person.ask";
 /// The version of the protocol that is spoken where the client names none that we know.
 const VERSION: &str = "2025-06-18";
 const VERSIONS: [&str; 3] = ["2025-03-26", VERSION, "2025-11-25"];

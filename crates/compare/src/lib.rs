@@ -4,6 +4,9 @@
 #![forbid(unsafe_code)]
 
 mod normalise;
+mod recorded;
+
+pub use recorded::RecordedOutcomes;
 
 use gate::MODEL_REQUEST;
 use ledger::Ledger;
@@ -49,7 +52,7 @@ impl fmt::Display for Divergence {
 
 impl Divergence {
     /// Reads it back from its words.
-    pub fn read(text: &str) -> Divergence {
+    pub fn parse(text: &str) -> Divergence {
         let mut lines = text.lines();
         let mut found = Divergence { at: lines.next().unwrap_or_default().to_owned(), recorded: Vec::new(), replayed: Vec::new() };
         for line in lines {

@@ -8,7 +8,7 @@
 use crate::judge::{Ancestor, CallerRights};
 use crate::token::Presented;
 use crate::zone::TrustedPolicy;
-use crate::{Gate, JOB, WORKER, extension, record};
+use crate::{Gate, JOB, WORKER_ROLE, extension, record};
 use ledger::Ledger;
 use plugin::Extensions;
 use policy::{Opinion, OwnedFacts, OwnedPath, Policy};
@@ -205,7 +205,7 @@ pub(crate) fn tags(world: &World, process: &Process, task: Option<TaskId>) -> Ve
     let own = task.and_then(|task| world.tasks.get(&task)).filter(|task| task.pid == process.pid);
     let given = own.map(|task| task.tags.as_slice()).unwrap_or_default();
     // What is said of workers holds for those of every role.
-    let worker = (crate::crew::works_on_tasks(process) && process.role != WORKER).then_some(WORKER);
+    let worker = (crate::worker::works_on_tasks(process) && process.role != WORKER_ROLE).then_some(WORKER_ROLE);
     [process.role.as_str(), kind].into_iter().chain(worker).chain(given.iter().map(String::as_str)).map(str::to_owned).collect()
 }
 

@@ -20,6 +20,8 @@ pub struct Gate {
     /// The operating-system user that the kernel acts for.
     pub user: String,
     clock: Clock,
+    /// Bytes of outputs that are kept for one task.
+    pub(crate) task_blob_bytes_max: u64,
     /// Where each provider of models is asked, for trials of a policy on requests of the past.
     provider_hosts: RwLock<BTreeMap<String, String>>,
     /// What was said yes to in tasks that are being replayed.
@@ -27,9 +29,18 @@ pub struct Gate {
 }
 
 impl Gate {
-    pub fn new(policies: Policies, tools: Arc<tool::Registry>, clock: Clock, user: String) -> Gate {
-        let ledger = policies.ledger.clone();
-        Gate { ledger, policies, tools, masks: Arc::default(), user, clock, provider_hosts: RwLock::default(), approvals: Mutex::default() }
+    pub fn new(policies: Policies, tools: Arc<tool::Registry>, clock: Clock, user: String, task_blob_bytes_max: u64) -> Gate {
+        Gate {
+            ledger: policies.ledger.clone(),
+            policies,
+            tools,
+            masks: Arc::default(),
+            user,
+            clock,
+            task_blob_bytes_max,
+            provider_hosts: RwLock::default(),
+            approvals: Mutex::default(),
+        }
     }
 
     /// Now, as grants measure it; read once for a whole decision.
@@ -49,6 +60,11 @@ impl Gate {
 
     pub(crate) fn host_of_provider(&self, name: &str) -> Option<String> {
         self.provider_hosts.read().get(name).cloned()
+    }
+
+    /// The tool of a name.
+    pub fn tool(&self, name: &str) -> Result<&tool::RegisteredTool, world::Refusal> {
+        self.tools.find(name)
     }
 
     /// The template that a tool's manifest names.

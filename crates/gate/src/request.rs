@@ -11,6 +11,8 @@ use world::{Budget, CallId, Hands, Pid, Refusal, TaskId, ZoneId};
 pub const JOB: &str = "job";
 /// The role of a program outside rooms that uses the gateway.
 pub const CLIENT: &str = "client";
+/// The call that is a question to the person.
+pub const PERSON_ASK: &str = "person.ask";
 /// The call that a request to a model is.
 pub const MODEL_REQUEST: &str = "model.request";
 

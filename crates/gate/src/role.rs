@@ -8,8 +8,8 @@ mod skill;
 pub use skill::{Skill, SkillParam, SkillWork};
 
 use crate::config::Config;
-use crate::crew::{HERO, WORKER, WORKER_NAME};
 use crate::crew_config::check_tools;
+use crate::worker::{HERO, WORKER_NAME, WORKER_ROLE};
 use crate::zone::Parsed;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -132,7 +132,7 @@ pub struct KnownSkill<'a> {
 impl Parsed {
     /// Is this the worker that every project has?
     pub fn is_hero(&self, role: &str) -> bool {
-        [WORKER, WORKER_NAME, HERO].contains(&role) || self.config.crew.hero.role.as_deref() == Some(role)
+        [WORKER_ROLE, WORKER_NAME, HERO].contains(&role) || self.config.crew.hero.role.as_deref() == Some(role)
     }
 
     /// Names of roles, whether or not they are there.
@@ -148,13 +148,13 @@ impl Parsed {
     /// A role by its name; `None` for a worker that has no words about itself.
     pub fn role(&self, name: &str) -> Result<Option<&Role>, Refusal> {
         let name = match (name, &self.config.crew.hero.role) {
-            (WORKER | WORKER_NAME | HERO, Some(role)) => role,
+            (WORKER_ROLE | WORKER_NAME | HERO, Some(role)) => role,
             _ => name,
         };
         let folder = folder_of(&self.config, name);
         match self.roles.0.get(folder) {
             Some(role) => Ok(Some(role)),
-            None if [WORKER, WORKER_NAME, HERO].contains(&name) => Ok(None),
+            None if [WORKER_ROLE, WORKER_NAME, HERO].contains(&name) => Ok(None),
             None if self.role_names().contains(&name) => {
                 let reason = format!("the role `{name}` is not here: there is no {ROLES_FOLDER}/{folder}");
                 let hint =
@@ -180,7 +180,7 @@ impl Parsed {
     /// Every skill that somebody here knows.
     pub fn skills(&self) -> Vec<KnownSkill<'_>> {
         let mut found = Vec::new();
-        let hero = self.config.crew.hero.role.as_deref().unwrap_or(WORKER);
+        let hero = self.config.crew.hero.role.as_deref().unwrap_or(WORKER_ROLE);
         for name in std::iter::once(hero).chain(self.role_names().into_iter().filter(|name| *name != hero)) {
             let known = self.roles.0.get(folder_of(&self.config, name));
             let role = (!self.is_hero(name)).then_some(name);
@@ -230,7 +230,7 @@ fn folder_of<'a>(config: &'a Config, name: &'a str) -> &'a str {
 const SKILL_TOLD_BYTES: usize = 4 * 1024;
 
 /// What a worker of a role is told that it is; empty where nobody says anything.
-pub fn told(name: &str, role: &Role) -> String {
+pub fn role_brief(name: &str, role: &Role) -> String {
     let mut told = String::new();
     if !role.brief.is_empty() {
         told.push_str(&format!("Your role in this project is {name}.\n\n{}", role.brief));
@@ -256,7 +256,7 @@ impl crate::Gate {
         let role = self.ledger.look(|world| world.processes.get(&task.pid).map(|process| process.role.clone())).unwrap_or_default();
         let name = if trusted.is_hero(&role) { trusted.config.crew.hero.role.clone().unwrap_or(role) } else { role };
         // A role that is gone says nothing any more; what it left of tools is on record.
-        let told = trusted.role(&name).ok().flatten().map(|role| told(&name, role)).unwrap_or_default();
+        let told = trusted.role(&name).ok().flatten().map(|role| role_brief(&name, role)).unwrap_or_default();
         Ok(self.ledger.redactor.text(&told).into_owned())
     }
 }

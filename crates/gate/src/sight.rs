@@ -117,7 +117,7 @@ impl Gate {
 
     /// What the zone's process could see if these files were in force; `None` where nobody works there yet.
     pub fn sight_of_zone(&self, zone: ZoneId, bundle: &Bundle) -> Result<Option<Sight>, Stop> {
-        let Some(pid) = self.ledger.look(|world| crate::zone_process(world, zone).map(|process| process.pid)) else { return Ok(None) };
+        let Some(pid) = self.ledger.look(|world| crate::first_worker(world, zone).map(|process| process.pid)) else { return Ok(None) };
         // What does not parse is told by the check itself.
         let Ok(proposed) = self.policies.proposed(zone, bundle) else { return Ok(None) };
         self.proposed_sight(Who { pid, zone, task: None }, &proposed).map(Some)

@@ -4,7 +4,7 @@
 //! a slug of its own.
 
 use crate::Gate;
-use crate::crew::{WORKER, WORKER_NAME};
+use crate::worker::{WORKER_NAME, WORKER_ROLE};
 use crate::zone::Bundle;
 use std::path::{Path, PathBuf};
 use workspace::repository::{self, RepositoryIdentity};
@@ -46,7 +46,7 @@ impl Gate {
             let repository = identity.folder.to_string_lossy().into_owned();
             events.push(SiteRegistered { pid: Pid::KERNEL, task: None, zone, site: slug(world, &identity), repository }.into());
             if known.is_none() {
-                let (name, role, parent) = (format!("{WORKER_NAME}.1"), WORKER.into(), Some(Pid::KERNEL));
+                let (name, role, parent) = (format!("{WORKER_NAME}.1"), WORKER_ROLE.into(), Some(Pid::KERNEL));
                 events.push(ProcSpawned { pid: world.next_pid(), task: None, parent, name, role, zone: Some(zone), user }.into());
             }
             (events, ())
@@ -56,7 +56,7 @@ impl Gate {
     }
 
     /// What is in force in another work tree of the same repository.
-    pub(crate) fn of_same_site(&self, zone: &Zone) -> Result<Option<Bundle>, Fault> {
+    pub(crate) fn policy_of_same_site(&self, zone: &Zone) -> Result<Option<Bundle>, Fault> {
         let other: Option<ZoneId> = self.ledger.look(|world| {
             let same = |other: &&Zone| other.id != zone.id && other.site.is_some() && other.site == zone.site && other.policy.is_some();
             world.zones.values().find(same).map(|other| other.id)

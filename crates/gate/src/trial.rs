@@ -1,12 +1,12 @@
 //! The policy for people: checked, explained, tried on the past, and its own past.
 
 use crate::call_facts::{CallFacts, Details, Who, used_room};
-use crate::crew::{WORKER, WORKER_NAME};
 use crate::describe::network_target;
 use crate::difference;
 use crate::judge::{CallerRights, LOST};
 use crate::policies::Policies;
 use crate::token::ISSUE;
+use crate::worker::{WORKER_NAME, WORKER_ROLE};
 use crate::zone::{self, Bundle, POLICY_FILE, TrustedPolicy};
 use crate::{CLIENT, Gate, JOB, MODEL_REQUEST, Request, locate};
 use journal::Filter;
@@ -454,7 +454,7 @@ pub fn parse_policy(text: &str) -> Result<Policy, Refusal> {
 /// The roles that callers have, or will have with the first task.
 fn roles(ledger: &Ledger) -> std::collections::BTreeSet<String> {
     let seen = ledger.look(|world| world.processes.values().map(|process| process.role.clone()).collect::<Vec<_>>());
-    seen.into_iter().chain(["operator", WORKER, JOB, CLIENT].map(str::to_owned)).collect()
+    seen.into_iter().chain(["operator", WORKER_ROLE, JOB, CLIENT].map(str::to_owned)).collect()
 }
 
 /// What callers are called by, without their number.

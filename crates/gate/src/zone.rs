@@ -6,9 +6,9 @@
 use crate::Gate;
 use crate::bundle::{read_bundle, unread};
 use crate::config::{self, Config};
-use crate::crew::zone_process;
 use crate::policies::Policies;
 use crate::role::{ROLES_FOLDER, Roles};
+use crate::worker::first_worker;
 use policy::{Builtin, Guard, Policy};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -125,7 +125,7 @@ impl Policies {
         let zone = self.zone(top)?;
         let (bundle, hash) = read_bundle(top).await?;
         let in_force = self.trusted(zone.id)?.map(|trusted| trusted.bundle.clone()).unwrap_or_default();
-        let process = self.ledger.look(|world| zone_process(world, zone.id).map(|p| p.name.clone())).unwrap_or_default();
+        let process = self.ledger.look(|world| first_worker(world, zone.id).map(|p| p.name.clone())).unwrap_or_default();
         let diff = if in_force == bundle { String::new() } else { difference(&in_force, &bundle) };
         Ok(PolicyProposal {
             zone: zone.id,
@@ -254,7 +254,7 @@ impl Gate {
                 Some(bundle) => bundle,
                 None => {
                     let default = || Bundle { config: default, policy: policy::default_policy().to_owned(), ..Bundle::default() };
-                    let (bundle, by) = self.of_same_site(&zone)?.map_or_else(|| (default(), "init"), |bundle| (bundle, SITE));
+                    let (bundle, by) = self.policy_of_same_site(&zone)?.map_or_else(|| (default(), "init"), |bundle| (bundle, SITE));
                     self.put_in_force(&zone, &bundle, by, None).await?;
                     bundle
                 }
@@ -270,7 +270,7 @@ impl Gate {
             workspace::base::stamps_tick().await;
             created = vec![CONFIG_FILE.to_owned(), POLICY_FILE.to_owned()];
         } else if zone.policy.is_none()
-            && let Some(trusted) = self.of_same_site(&zone)?
+            && let Some(trusted) = self.policy_of_same_site(&zone)?
             && read_bundle(&top).await?.0 == trusted
         {
             // The operator has seen exactly this, in another work tree of the same repository.

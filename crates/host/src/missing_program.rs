@@ -18,7 +18,7 @@ pub async fn explain_missing_program(rooms: &Rooms, mut result: Result<Output, T
         _ => None,
     };
     let Some(program) = program.map(str::to_owned) else { return result };
-    let remedy = rooms.given().toolchains.get().await.remedy_for(&program);
+    let remedy = rooms.settings().toolchains.get().await.remedy_for(&program);
     match &mut result {
         Err(ToolStop::Refused(refusal)) => refusal.hint = Some(remedy),
         Ok(output) => {

@@ -81,7 +81,7 @@ impl Rooms {
     }
 
     /// What the operator gives to rooms now.
-    pub fn given(&self) -> Arc<RoomSettings> {
+    pub fn settings(&self) -> Arc<RoomSettings> {
         self.given.read().clone()
     }
 
@@ -106,18 +106,18 @@ impl Rooms {
 
     /// What rooms over a project see of the person's toolchains.
     pub async fn toolchain_shares(&self, project: &Path) -> Vec<sandbox::HostShare> {
-        let toolchains = self.given().toolchains.get().await;
+        let toolchains = self.settings().toolchains.get().await;
         aside(|| toolchains.shares(project))
     }
 
     /// Looks at the host anew; rooms that open from now on see what there is.
     pub async fn look_for_toolchains(&self) -> Arc<workspace::Toolchains> {
-        self.given().toolchains.look_again().await
+        self.settings().toolchains.look_again().await
     }
 
     /// The variables of a job of this template over a project, which `room` shows. What the operator set counts most.
     pub async fn environment(&self, project: &Path, room: Option<&Workspace>, cwd: &Path, template: &Template) -> Vec<(String, String)> {
-        let given = self.given();
+        let given = self.settings();
         let toolchains = given.toolchains.get().await;
         let files = room.and_then(|room| Some(Folder::of(room.root().try_clone().ok()?, project)));
         let mut variables = aside(|| toolchains.environment(project, files.as_ref(), cwd, template.network == Network::None));
@@ -127,7 +127,7 @@ impl Rooms {
     }
 
     pub async fn open_room(&self, runtime: RoomRuntime, mut spec: WorkspaceSpec) -> Result<Workspace, Stop> {
-        spec.binds.extend(self.given().host_binds.binds(&spec.project)?);
+        spec.binds.extend(self.settings().host_binds.binds(&spec.project)?);
         let opened = match runtime.engine() {
             None => self.launcher.open(spec).await,
             Some(kind) => self.engine(kind).await?.open(spec).await,
@@ -152,7 +152,7 @@ impl Rooms {
     }
 
     /// Waits for the containers of closed rooms, and lets go of their engines.
-    pub async fn rest_engines(&self) {
+    pub async fn close_engines(&self) {
         self.quiet.notify_one();
         // An engine that is just being started ends with the launcher.
         let Ok(mut engines) = tokio::time::timeout(REST_MAX, self.engines.lock()).await else { return };
@@ -165,7 +165,7 @@ impl Rooms {
 
     /// What this host has of container engines. One that nobody asked for may be missing.
     pub async fn check_engines(&self) -> Vec<Check> {
-        let wanted = self.given().fixed_runtime.and_then(RoomRuntime::engine);
+        let wanted = self.settings().fixed_runtime.and_then(RoomRuntime::engine);
         let found = sandbox::oci::found().await;
         found
             .into_iter()
@@ -190,7 +190,7 @@ impl Rooms {
     /// Removes containers that are nobody's any more, until the kernel stops.
     pub async fn sweep_containers(&self, is_stopping: impl Fn() -> bool) {
         while !is_stopping() {
-            let fixed = self.given().fixed_runtime.and_then(RoomRuntime::engine);
+            let fixed = self.settings().fixed_runtime.and_then(RoomRuntime::engine);
             if let Some(kind) = fixed
                 && let Err(fault) = self.engine(kind).await
             {

@@ -66,7 +66,7 @@ pub struct Service {
 }
 
 impl Service {
-    pub fn ask(&self) -> Destination {
+    pub fn destination(&self) -> Destination {
         Destination { method: None, host: self.host.clone(), port: self.port }
     }
 }
@@ -101,7 +101,7 @@ impl HostServices {
     }
 
     /// Where a yes leads, and whether it must be TLS.
-    pub fn way(&self, ask: &Destination) -> (To, bool) {
+    pub fn route_to(&self, ask: &Destination) -> (To, bool) {
         self.service(ask).map_or((To::Name, true), |service| (To::Loopback(service.to), service.tls))
     }
 }

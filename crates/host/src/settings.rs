@@ -133,8 +133,18 @@ impl OperatorSettings {
         Ok(settings)
     }
 
+    /// How long a client that has nothing to do stays.
+    pub fn brain_idle_time(&self) -> Duration {
+        Self::time_or(self.brain_idle.as_deref(), world::limits::CLIENT_IDLE_MS)
+    }
+
+    /// How long a brain may make no move.
+    pub fn brain_patience_time(&self) -> Duration {
+        Self::time_or(self.brain_patience.as_deref(), world::limits::NO_PROGRESS_MS)
+    }
+
     /// A time that the operator may set.
-    pub fn time_or(set: Option<&str>, default_ms: u64) -> Duration {
+    fn time_or(set: Option<&str>, default_ms: u64) -> Duration {
         set.and_then(|set| policy::parse_duration(set).ok()).unwrap_or(Duration::from_millis(default_ms))
     }
 

@@ -64,11 +64,11 @@ impl Kernel {
 
     /// What names of brains stand for in a project.
     fn brain_names(&self, zone: ZoneId, trusted: &Arc<TrustedPolicy>) -> Arc<BrainNames> {
-        let (default, _) = self.brains.wanted(Some(zone), None, Some(&trusted.config));
+        let (default, _) = self.brains.choose(Some(zone), None, Some(&trusted.config));
         let (me, trusted) = (self.me.clone(), Arc::clone(trusted));
         Arc::new(move |name| {
             let name = name.unwrap_or(&default);
-            let spec = me.upgrade().and_then(|kernel| kernel.brains.named(name, Some(&trusted.config)).ok());
+            let spec = me.upgrade().and_then(|kernel| kernel.brains.find(name, Some(&trusted.config)).ok());
             (name.to_owned(), spec.map_or_else(|| name.to_owned(), |spec| spec.to_string()))
         })
     }
@@ -85,7 +85,7 @@ impl Kernel {
         let wish = WorkerWish::new(&address, &trusted)?;
         let names = self.brain_names(zone, &trusted);
         if let Some(brain) = &address.brain {
-            self.brains.named(brain, Some(&trusted.config))?;
+            self.brains.find(brain, Some(&trusted.config))?;
         }
         let found = self.ledger.look(|world| wish.find(world, zone, names.as_ref()).map(|found| found.map(|process| process.pid)))?;
         Ok(found.ok_or_else(|| {

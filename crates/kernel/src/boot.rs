@@ -1,16 +1,16 @@
 //! From a folder to a running kernel, and back to rest.
 
 use crate::instance::{self, Instance};
-use crate::open_workspace::OpenWorkspaces;
 use crate::tools::Tools;
 use crate::work::Tasks;
 use crate::{Crash, Kernel, Tuning, chores, notify, queue};
-use agent::Brains;
+use agent::{Brains, LiveClients};
 use gate::{Gate, Policies, Templates};
 use host::{LiveSettings, RoomSettings, Rooms, SettingsFault};
 use journal::{Finding, Journal, Options, Redactor};
 use ledger::{BlobCollector, Home, Ledger, Retention, Verifier};
 use models::Models;
+use room::{OpenWorkspaces, ThrowawayRooms};
 use std::sync::Arc;
 use std::time::Duration;
 use workspace::aside;
@@ -53,12 +53,15 @@ impl Kernel {
         let launcher = Arc::new(launcher);
         let policies = Policies::new(ledger.clone(), launcher.clone(), &home.path, templates, settings.runtime);
         let (registry, user) = (Arc::new(tools(&home)), instance::user_name());
-        let gate = Arc::new(Gate::new(policies, registry.clone(), tuning.clock.clone(), user.clone()));
+        let gate = Arc::new(Gate::new(policies, registry.clone(), tuning.clock.clone(), user.clone(), tuning.task_blob_bytes_max));
         let (models, sent) = Models::open(gate.clone(), &home.path, &settings.models())?;
         let findings: Vec<Finding> = opened.findings.into_iter().chain(broken).collect();
         for (_, secret) in &rooms.host_services.secrets {
             ledger.redactor.register(&secret.value);
         }
+        let rooms = Arc::new(Rooms::new(launcher, &home.path, rooms));
+        let workspaces = Arc::new(OpenWorkspaces::new(ledger.clone()));
+        let tasks = Tasks::new(ledger.clone(), tuning.hold.clone());
         let kernel = Arc::new_cyclic(|me| Kernel {
             me: me.clone(),
             blobs: BlobCollector::new(
@@ -70,12 +73,13 @@ impl Kernel {
                 },
             ),
             tools: Tools::new(registry, tuning.reach.clone(), tuning.clock.clone()),
-            rooms: Rooms::new(launcher, &home.path, rooms),
-            workspaces: OpenWorkspaces::new(ledger.clone()),
+            clients: Arc::new(LiveClients::new(gate.clone(), rooms.clone(), workspaces.clone(), live.clone(), home.work())),
+            throwaways: ThrowawayRooms::new(gate.clone(), rooms.clone(), &home.path, tasks.works.clone()),
+            rooms,
+            workspaces,
             brains: Brains::new(gate.clone(), models.clone(), live.clone(), tuning.variables.clone()),
             models,
-            tasks: Tasks::new(ledger.clone(), tuning.hold.clone()),
-            clients: crate::client::LiveClients::default(),
+            tasks,
             talks: Arc::default(),
             watchers: Arc::default(),
             verifier: Verifier::default(),
@@ -100,7 +104,7 @@ impl Kernel {
         kernel.verifier.begin(&kernel.ledger, sandbox::yield_to_all);
         kernel.sweep().await?;
         kernel.compare_left().await?;
-        let left = kernel.ledger.look(left);
+        let left = kernel.ledger.look(interrupted_calls);
         tokio::spawn(crate::merge::finish_undone(kernel.clone()));
         tokio::spawn(kernel.clone().offer_left(left));
         // Mostly a matter of milliseconds; what takes longer goes on while the kernel works.
@@ -120,9 +124,9 @@ impl Kernel {
         self.tasks.abort_all();
         self.verifier.stop().await;
         settled.await;
-        self.end_clients().await;
+        self.clients.end_all().await;
         self.workspaces.close_all();
-        self.rooms.rest_engines().await;
+        self.rooms.close_engines().await;
         self.gate.policies.close();
         // The queue wakes once more, sees that it is over, and lets go of the kernel.
         self.tasks.wake();
@@ -166,7 +170,7 @@ async fn sweep_containers(kernel: Arc<Kernel>) {
 }
 
 /// The operator's own calls that the last kernel left in the middle, with what they wrote.
-fn left(world: &World) -> Vec<TaskId> {
+fn interrupted_calls(world: &World) -> Vec<TaskId> {
     world.tasks.values().filter(|task| task.mode == Mode::Call && task.state == TaskState::Running).map(|task| task.id).collect()
 }
 

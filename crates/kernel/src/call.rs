@@ -1,6 +1,7 @@
 //! The door: every act of every process passes here.
 //!
-//! Find, facts, gate, run, settle; each step is a file in `call/`, and the gate a crate; each is entered once and in this order.
+//! Find, facts, gate, run, settle: find, facts and run are files in `call/`, the gate and what settles a call are the crate `gate`; each is
+//! entered once and in this order.
 //! **Invariant.** A tool runs only with a [`gate::Permit`], and a permit exists only for a call whose admission is on disk. A request to a
 //! model that a lease on disk pays for may leave while its admission is written; nothing of its answer is told before.
 
@@ -8,17 +9,13 @@ mod facts;
 mod find;
 mod network;
 mod run;
-mod settle;
 mod subcall;
 
 use crate::Kernel;
-use agent::PERSON_ASK;
 use facts::{FactsPurpose, GatheredFacts};
 use find::{Found, ReadyTool};
-use gate::{CallEnd, CallOutcome, Details, GateDecision, Request, TrustedPolicy, stale};
-use run::Ran;
+use gate::{CallEnd, CallOutcome, Details, GateDecision, PERSON_ASK, Request, ToolOutcome, TrustedPolicy, stale};
 use serde_json::{Value, json};
-pub(crate) use settle::report;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tool::RegisteredTool;
@@ -33,11 +30,11 @@ pub(crate) async fn run(kernel: &Kernel, request: &Request) -> Result<CallOutcom
     let ReadyTool { tool, breaker, lock: _lock } = match find::find(kernel, request).await {
         Ok(Found::Tool(turn)) => turn,
         Ok(Found::Adapter(tool)) => return run_adapted(kernel, request, tool, start).await,
-        Err(refusal) => return settle::refuse(kernel, request, refusal, start).await,
+        Err(refusal) => return kernel.gate.refuse(request, refusal, start).await,
     };
     let Considered { request, facts, admission } = match consider(kernel, request, tool).await {
         Ok(considered) => considered,
-        Err(Stop::Refused(refusal)) => return settle::refuse(kernel, request, refusal, start).await,
+        Err(Stop::Refused(refusal)) => return kernel.gate.refuse(request, refusal, start).await,
         Err(Stop::Failed(fault)) => return Err(fault),
     };
     let (permit, rules) = match admission {
@@ -49,7 +46,7 @@ pub(crate) async fn run(kernel: &Kernel, request: &Request) -> Result<CallOutcom
         return Ok(CallOutcome { call: Some(permit.call), rules, end: CallEnd::CallerExecutes, gate, run: Duration::ZERO });
     }
     let ran = run::run(kernel, &permit, tool, breaker, &request, facts).await;
-    let end = settle::finish(kernel, Some(tool), &request, &permit, ran).await?;
+    let end = kernel.gate.finish(Some(tool), &request, &permit, ran).await?;
     Ok(CallOutcome { call: Some(permit.call), rules, end, gate, run: start.elapsed().saturating_sub(gate) })
 }
 
@@ -77,7 +74,7 @@ async fn run_adapted(kernel: &Kernel, request: &Request, tool: &RegisteredTool, 
         Some(Ok((name, input))) => {
             Request { tool: name.to_owned(), input, done_for: Some(Arc::new(tool.manifest().clone())), ..request.clone() }
         }
-        Some(Err(refusal)) => return settle::refuse(kernel, request, refusal, start).await,
+        Some(Err(refusal)) => return kernel.gate.refuse(request, refusal, start).await,
         None => request.clone(),
     };
     let outcome = Box::pin(run(kernel, &inner)).await?;
@@ -105,7 +102,7 @@ pub(crate) async fn record_ungated(kernel: &Kernel, task: &world::Task, tool: &s
     let input = json!({ "tool": if tool.is_empty() { "unknown" } else { tool }, "input": {} });
     let request = Request { hands: Hands::Caller, ..Request::new(task.pid, Some(task.id), task.zone, BRAIN_USE, input) };
     let refusal = Refusal::new(Code::Denied, "ungated: the brain used it without asking; its sandbox kept it from the project");
-    settle::refuse(kernel, &request, refusal, Instant::now()).await.map(drop)
+    kernel.gate.refuse(&request, refusal, Instant::now()).await.map(drop)
 }
 
 /// Carries a call that the kernel itself carries out, through the same gate.
@@ -119,10 +116,10 @@ pub(crate) async fn run_syscall(
     let details = Details { run_mode: request.run_mode, read_only, ..Details::of(&request.tool, request.input.clone()) };
     let facts = kernel.gate.describe_without_files(request, details).await?;
     if let Some(no) = kernel.gate.unsupported_override(request, &facts.call) {
-        return Ok(settle::refuse(kernel, request, no, start).await?);
+        return Ok(kernel.gate.refuse(request, no, start).await?);
     }
     let Some(admission) = kernel.gate.admit(request, &facts).await? else {
-        return Ok(settle::refuse(kernel, request, stale(), start).await?);
+        return Ok(kernel.gate.refuse(request, stale(), start).await?);
     };
     let (permit, rules) = match admission {
         GateDecision::Admitted { permit, rules } => (permit, rules),
@@ -130,8 +127,8 @@ pub(crate) async fn run_syscall(
     };
     let gate = start.elapsed();
     let value = work.await?;
-    let ran = Ran::well(value, start.elapsed().saturating_sub(gate));
-    let end = settle::finish(kernel, None, request, &permit, ran).await?;
+    let ran = ToolOutcome::success(value, start.elapsed().saturating_sub(gate));
+    let end = kernel.gate.finish(None, request, &permit, ran).await?;
     Ok(CallOutcome { call: Some(permit.call), rules, end, gate, run: start.elapsed().saturating_sub(gate) })
 }
 

@@ -1,8 +1,8 @@
 //! The door as a vendor's client's part of the kernel knows it.
 
 use crate::{Kernel, call};
-use agent::{CallDoor, DoorFuture, PERSON_ASK};
-use gate::{CallOutcome, Request};
+use agent::{CallDoor, DoorFuture};
+use gate::{CallOutcome, PERSON_ASK, Request};
 use ledger::Ledger;
 use serde_json::json;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -20,7 +20,7 @@ impl CallDoor for Kernel {
     }
 
     fn report<'a>(&'a self, call: CallId, ok: bool, text: &'a str) -> DoorFuture<'a, Result<(), Fault>> {
-        Box::pin(call::report(self, call, ok, text))
+        Box::pin(self.gate.report(call, ok, text))
     }
 
     fn await_review(&self, task: TaskId, review: ReviewId) {
@@ -29,6 +29,10 @@ impl CallDoor for Kernel {
 
     fn questions_of(&self, task: TaskId) -> UnboundedReceiver<ReviewId> {
         self.tasks.questions_of(task)
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.instance.stopping()
     }
 }
 

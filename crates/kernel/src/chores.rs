@@ -43,8 +43,8 @@ async fn end_idle_clients(kernel: Weak<Kernel>) {
     loop {
         let wait = {
             let Some(kernel) = running(&kernel) else { return };
-            kernel.end_idle_clients().await;
-            kernel.client_idle().clamp(Duration::from_millis(200), CLIENTS_EVERY)
+            kernel.clients.end_idle().await;
+            kernel.clients.idle_time().clamp(Duration::from_millis(200), CLIENTS_EVERY)
         };
         tokio::time::sleep(wait).await;
     }

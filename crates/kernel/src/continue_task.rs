@@ -47,7 +47,7 @@ impl Kernel {
         check_prompt(&prompt, Remedy::SayMore { task: id })?;
         let task = self.ledger.task(id)?;
         may_continue(&task)?;
-        agent::needs(&task.brain, Capability::Resume)?;
+        agent::check_capability(&task.brain, Capability::Resume)?;
         let original = self.ledger.keep_prompt(&prompt).await?;
         self.continue_task(id, by, Wish::Say { prompt, original }).await
     }

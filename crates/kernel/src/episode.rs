@@ -2,23 +2,23 @@
 
 mod ending;
 pub(crate) mod memory;
-mod unannounced;
+mod own_call;
 
-use crate::replay::Recorded;
 use crate::talk::TalkEnd;
-use crate::work::WorkKey;
 use crate::{Kernel, call, hook, merge, project_text};
+use agent::Announced;
 use brain::script::BrainScript;
-use brain::{Brain, BrainFault, BrainInput, BrainSpec, CallResult, FurtherTurns, Move, OwnCallId, ToolCall};
+use brain::{Brain, BrainFault, BrainInput, BrainSpec, CallResult, FurtherTurns, Move, ToolCall};
+use compare::RecordedOutcomes;
 pub(crate) use ending::fail;
 use ending::{Stopping, broken_off, fail_or_retry, stop, unasked, ungated};
 use gate::{CallEnd, CallOutcome, Request};
 use memory::Past;
-use std::collections::BTreeMap;
+pub(crate) use own_call::{OwnAnswer, OwnCalls};
+use room::WorkKey;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
-use unannounced::Announced;
 use world::event::{BrainSaid, CallLost, TaskParked, TaskStarted};
 use world::{CallId, Code, Hands, Pid, Refusal, RetryCause, ReviewId, Task, TaskId, limits};
 use world::{Fault, FaultKind, Stop};
@@ -173,7 +173,7 @@ async fn drive(kernel: &Kernel, task: &Task) -> Result<EpisodeEnd, Stop> {
     }
     // Nothing of it writes any more.
     match (&end, announced) {
-        (Ok(EpisodeEnd::Done(_)), mut announced) => match unannounced::found(announced.as_mut(), kernel, task).await? {
+        (Ok(EpisodeEnd::Done(_)), mut announced) => match kernel.clients.unannounced(announced.as_mut(), task).await? {
             None => end,
             Some(written) => unasked(kernel, task, &written).await,
         },
@@ -195,17 +195,16 @@ async fn asked_at_end(kernel: &Kernel, task: &Task, brain: &mut Box<dyn Brain>, 
 
 /// The loop that drives a brain: its move, our answer.
 async fn converse(kernel: &Kernel, task: &Task, brain: &mut dyn Brain, mut announced: Option<&mut Announced>) -> Result<EpisodeEnd, Stop> {
-    let (pid, id) = (task.pid, Some(task.id));
     let memory = memory::recall(kernel, task)?;
     let mut past = Past::of(kernel, task)?;
-    let mut recorded = Recorded::of(kernel, task)?;
+    let mut recorded = RecordedOutcomes::of(&kernel.gate, task)?;
     let settled_before = task.further.last().and_then(|further| further.settled);
     let further = FurtherTurns { prompts: kernel.ledger.further_prompts(task).await?, settled_before };
     let prompt = kernel.ledger.prompt(task).await?;
     let mut input = BrainInput::Start { prompt, settled: task.calls_settled, resumed: task.episodes > 0, memory, further };
     let mut own = OwnCalls::default();
     loop {
-        let patience = kernel.brain_patience();
+        let patience = kernel.instance.settings.in_force().brain_patience_time();
         let next = tokio::select! {
             next = tokio::time::timeout(patience, brain.next(input)) => next,
             () = kernel.models.exhaustion.lasts(task.id) => Ok(Err(BrainFault::of_machine("its budget is used up".to_owned()))),
@@ -228,8 +227,7 @@ async fn converse(kernel: &Kernel, task: &Task, brain: &mut dyn Brain, mut annou
         }
         input = match next {
             Move::Say(text) => {
-                let text = kernel.ledger.redactor.text(&text).into_owned();
-                kernel.ledger.progress(pid, id, BrainSaid { pid, task: id, text })?;
+                record_said(kernel, task, &text)?;
                 BrainInput::Continue
             }
             Move::Report { .. } => BrainInput::Continue,
@@ -253,24 +251,16 @@ async fn converse(kernel: &Kernel, task: &Task, brain: &mut dyn Brain, mut annou
             },
             Move::Own { id, call } => {
                 own.check_free(id)?;
-                if let Some(written) = unannounced::found(announced.as_deref_mut(), kernel, task).await? {
+                if let Some(written) = kernel.clients.unannounced(announced.as_deref_mut(), task).await? {
                     own.close(kernel).await?;
                     return unasked(kernel, task, &written).await;
                 }
-                let outcome = ask(kernel, task, call, Hands::Caller).await?;
-                match outcome.end {
-                    CallEnd::Pending(Refusal { review: Some(review), .. }) => {
-                        own.close(kernel).await?;
-                        return park(kernel, task, review).await;
-                    }
-                    CallEnd::Refused(refusal) | CallEnd::Pending(refusal) => {
-                        BrainInput::OwnCallRefused { id, hint: refusal.advice(), reason: refusal.reason }
-                    }
-                    CallEnd::CallerExecutes | CallEnd::Done { .. } => {
-                        own.open(id, outcome.call);
-                        BrainInput::OwnCallAllowed(id)
-                    }
+                let OwnAnswer { heard, review } = own.ask(kernel, task, id, call).await?;
+                if let Some(review) = review {
+                    own.close(kernel).await?;
+                    return park(kernel, task, review).await;
                 }
+                heard
             }
         };
         // A brain that never waits for anything must not starve the others.
@@ -278,45 +268,17 @@ async fn converse(kernel: &Kernel, task: &Task, brain: &mut dyn Brain, mut annou
     }
 }
 
+/// Records what a brain said, without its secrets.
+pub(crate) fn record_said(kernel: &Kernel, task: &Task, text: &str) -> Result<(), Fault> {
+    let (pid, id) = (task.pid, Some(task.id));
+    let text = kernel.ledger.redactor.text(text).into_owned();
+    kernel.ledger.progress(pid, id, BrainSaid { pid, task: id, text })
+}
+
 /// A conversation that was shortened goes on as the next episode.
 pub(crate) async fn record_compacted(kernel: &Kernel, task: &Task) -> Result<(), Stop> {
     let episode = kernel.ledger.task(task.id)?.episodes + 1;
     Ok(kernel.ledger.record(TaskStarted { pid: task.pid, task: Some(task.id), episode }).await?)
-}
-
-/// The open calls that a brain makes with its own hands.
-#[derive(Default)]
-pub(crate) struct OwnCalls(BTreeMap<OwnCallId, CallId>);
-
-impl OwnCalls {
-    /// The brain makes this call itself from here on.
-    pub fn open(&mut self, id: OwnCallId, call: Option<CallId>) {
-        self.0.extend(call.map(|call| (id, call)));
-    }
-
-    /// Two open calls of one id could not be told apart when one is reported.
-    pub fn check_free(&self, id: OwnCallId) -> Result<(), Fault> {
-        if self.0.contains_key(&id) {
-            return Err(Fault::new(FaultKind::Brain, "the brain used an id twice", format!("its own call {} is open", id.0)));
-        }
-        Ok(())
-    }
-
-    /// Takes the brain's word for how a call went. A report on a call that is not open is ignored.
-    pub async fn report(&mut self, kernel: &Kernel, id: OwnCallId, ok: bool, text: &str) -> Result<(), Fault> {
-        match self.0.remove(&id) {
-            Some(call) => call::report(kernel, call, ok, text).await,
-            None => Ok(()),
-        }
-    }
-
-    /// Ends what the brain did not report on before it stopped.
-    pub async fn close(&mut self, kernel: &Kernel) -> Result<(), Fault> {
-        while let Some((_, call)) = self.0.pop_first() {
-            call::report(kernel, call, false, "unreported").await?;
-        }
-        Ok(())
-    }
 }
 
 /// What came of a brain's calls.
@@ -333,11 +295,11 @@ async fn ask_all(
     task: &Task,
     calls: Vec<ToolCall>,
     past: &mut Past,
-    recorded: &mut Recorded,
+    recorded: &mut RecordedOutcomes,
 ) -> Result<CallsOutcome, Stop> {
     let known: Vec<Option<CallResult>> = calls.iter().map(|call| past.take(kernel, call)).collect();
     past.forget();
-    let heard: Vec<Option<CallResult>> = calls.iter().map(|call| recorded.take(kernel, call)).collect();
+    let heard: Vec<Option<CallResult>> = calls.iter().map(|call| recorded.take(&kernel.gate, call)).collect();
     let calls = calls.into_iter().zip(known).map(|(call, known)| async {
         match known {
             Some(ended) => Ok((Some(ended), None)),
@@ -400,7 +362,11 @@ pub(crate) async fn open_brain(kernel: &Kernel, task: &Task) -> Result<Box<dyn B
             let (model, role) = (spec.model().unwrap_or_default(), kernel.gate.role_text(task)?);
             return kernel.models.open_native(task, model, &kernel.tools.registry, texts, role);
         }
-        BrainSpec::Vendor { .. } | BrainSpec::Acp(_) => return kernel.open_client(task, &spec).await,
+        BrainSpec::Vendor { .. } | BrainSpec::Acp(_) => {
+            let gone = || Fault::new(FaultKind::Stopping, "the kernel is stopping", "its last user has gone");
+            let (door, opened) = (kernel.me.upgrade().ok_or_else(gone)?, kernel.workspace_of(task.id).await?);
+            return kernel.clients.open(door, &kernel.brains, task, &spec, &opened).await;
+        }
         BrainSpec::Script(blob) => blob,
     };
     let bytes = kernel.ledger.blob(blob)?;

@@ -15,7 +15,7 @@ impl Kernel {
         let mut checked = self.gate.check_policy(&bundle, text).await?;
         if checked.error.is_none() {
             let policy = text.map_or_else(|| bundle.policy.clone(), str::to_owned);
-            checked.warnings.extend(self.room_warnings(&top, &Bundle { policy, ..bundle }).await?);
+            checked.warnings.extend(self.throwaways.warnings(&top, &Bundle { policy, ..bundle }).await?);
         }
         Ok(checked)
     }

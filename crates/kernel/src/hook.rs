@@ -4,12 +4,12 @@
 //! an artifact. **Invariant.** Nothing that goes wrong here changes how the task ended: it is recorded with the artifact, and the next one is
 //! asked for. Only a tool that ran without asking stops the task, as it does at any other time.
 
-use crate::episode::{OwnCalls, ask, memory, open_brain, record_compacted, side_by_side};
+use crate::episode::{OwnCalls, ask, memory, open_brain, record_compacted, record_said, side_by_side};
 use crate::{Kernel, call};
 use brain::{Brain, BrainInput, CallResult, HookTurn, Move};
 use gate::{CallEnd, StopHook};
 use serde_json::Value;
-use world::event::{ArtifactKept, BrainSaid, HookFailed, HookStarted};
+use world::event::{ArtifactKept, HookFailed, HookStarted};
 use world::{Event, Fault, Hands, Refusal, Stop, Task, limits};
 
 /// A brain that goes on and on is stopped by the clock; this stops one that makes calls faster than that.
@@ -110,8 +110,7 @@ async fn turn(kernel: &Kernel, task: &Task, brain: &mut dyn Brain, hook: &StopHo
             }
             Move::Wait(review) => return Ok(HookEnd::Failed(format!("it waits for the answer to {review}"))),
             Move::Say(text) => {
-                let text = kernel.ledger.redactor.text(&text).into_owned();
-                kernel.ledger.progress(task.pid, Some(task.id), BrainSaid { pid: task.pid, task: Some(task.id), text })?;
+                record_said(kernel, task, &text)?;
                 BrainInput::Continue
             }
             Move::Compacted => {
@@ -129,16 +128,8 @@ async fn turn(kernel: &Kernel, task: &Task, brain: &mut dyn Brain, hook: &StopHo
             }
             Move::Own { id, call } => {
                 own.check_free(id)?;
-                let outcome = ask(kernel, task, call, Hands::Caller).await?;
-                match outcome.end {
-                    CallEnd::Refused(refusal) | CallEnd::Pending(refusal) => {
-                        BrainInput::OwnCallRefused { id, hint: refusal.advice(), reason: refusal.reason }
-                    }
-                    CallEnd::CallerExecutes | CallEnd::Done { .. } => {
-                        own.open(id, outcome.call);
-                        BrainInput::OwnCallAllowed(id)
-                    }
-                }
+                // Nobody is asked for the sake of an artifact: a question is a no.
+                own.ask(kernel, task, id, call).await?.heard
             }
         };
         tokio::task::yield_now().await;

@@ -61,7 +61,7 @@ pub(crate) async fn stop_hopeless(kernel: &Kernel) -> Result<(), Stop> {
     }
     let pending = kernel.ledger.commit(|world, _| {
         let stopped = hopeless(world).map(|(task, failed)| {
-            let reason = format!("{}, which it comes after, {}", failed.id, ended(failed.state));
+            let reason = format!("{}, which it comes after, {}", failed.id, end_in_words(failed.state));
             TaskStopped { pid: task.pid, task: Some(task.id), reason, cause: RetryCause::After, remedy: None }.into()
         });
         (stopped.collect(), ())
@@ -69,7 +69,7 @@ pub(crate) async fn stop_hopeless(kernel: &Kernel) -> Result<(), Stop> {
     Ok(pending.durable().await?)
 }
 
-fn ended(state: TaskState) -> &'static str {
+fn end_in_words(state: TaskState) -> &'static str {
     if state == TaskState::Cancelled { "was cancelled" } else { "failed" }
 }
 

@@ -40,7 +40,7 @@ impl Kernel {
         if request.tool != SANDBOX_RUN && !asks {
             return Ok(None);
         }
-        let wanted = wanted(request);
+        let wanted = name_asked(request);
         let (parent, zone, user) = (Some(request.pid), Some(request.zone), self.instance.user.clone());
         let budget = request.job.budget.clone();
         let pending = self.ledger.commit(|world, _| {
@@ -58,13 +58,13 @@ impl Kernel {
         if request.tool != SANDBOX_RUN {
             return self.gate.sight(request.who());
         }
-        let name = self.ledger.look(|world| name(world, wanted(request)));
+        let name = self.ledger.look(|world| name(world, name_asked(request)));
         self.gate.sight_of_job(request.who(), &name)
     }
 }
 
 /// The name that a job's process shall have.
-fn wanted(request: &Request) -> &str {
+fn name_asked(request: &Request) -> &str {
     let program = request.input["command"][0].as_str().unwrap_or(&request.tool);
     request.job.name.as_deref().unwrap_or_else(|| program.rsplit('/').next().unwrap_or_default())
 }
@@ -83,7 +83,8 @@ fn name(world: &World, wanted: &str) -> String {
         .take(NAME_CHARS)
         .collect();
     // A name that a rule may be about belongs to whoever has it by right.
-    let taken = ["", "kernel", "operator", gate::WORKER, gate::WORKER_NAME, models::CLIENT].contains(&plain.to_ascii_lowercase().as_str());
+    let taken =
+        ["", "kernel", "operator", gate::WORKER_ROLE, gate::WORKER_NAME, models::CLIENT].contains(&plain.to_ascii_lowercase().as_str());
     let stem = if taken { JOB } else { plain.as_str() };
     let nth = (1..).find(|nth| !world.processes.values().any(|process| process.name == format!("{stem}.{nth}")));
     format!("{stem}.{}", nth.unwrap_or(1_u64))

@@ -6,8 +6,8 @@
 
 use crate::continue_task::withdrawal;
 use crate::file_thread::on_own_thread;
-use crate::throwaway_room::RoomContent;
 use crate::{Kernel, merge};
+use room::RoomContent;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use workspace::{KeepList, KeptChanges, Tree, room_fault};
@@ -167,7 +167,7 @@ pub(crate) async fn kept(kernel: &Kernel, task: &Task) -> Result<Option<KeptList
     if list.is_empty() {
         return Ok(None);
     }
-    let throwaway = kernel.throwaway_room(task.zone, &opened.project, RoomContent::Repository).await?;
+    let throwaway = kernel.throwaways.open(task.zone, &opened.project, RoomContent::Repository).await?;
     let bases = match merge::bases(kernel, task, &opened, &throwaway, &list.paths()).await {
         Ok(bases) => Some(bases),
         Err(Stop::Failed(fault)) if matches!(fault.kind, FaultKind::Stopping | FaultKind::DiskFull) => return Err(fault.into()),

@@ -5,14 +5,11 @@
 
 mod assign;
 mod boot;
-mod brain_output;
 mod call;
 mod call_door;
 mod cancel;
 mod chores;
-mod client;
 mod continue_task;
-mod counted_work;
 mod crash;
 mod episode;
 mod explain;
@@ -31,32 +28,23 @@ mod project_text;
 mod question;
 mod queue;
 mod replay;
-mod room;
 mod scan;
-mod skill;
 mod talk;
-mod throwaway_room;
 mod token;
 mod tools;
-mod transcripts;
 mod try_run;
 mod tuning;
-mod unmasked;
-mod watchers;
 mod work;
-mod work_hold;
 mod zone_close;
 
 pub use agent::{TalkPosition, TalkSeat, TalkSession};
 pub use brain::BrainSpec;
-pub use brain_output::BrainOutput;
 pub use compare::{Divergence, ReplayReport};
 pub use continue_task::Continued;
-pub use counted_work::{CountedKind, CountedWork};
 pub use crash::Crash;
 pub use gate::{
     Bundle, CallEnd, CallOutcome, CallRange, Checked, Gate, HomeProposal, JobTerms, KnownSkill, Parsed, PastPolicy, PolicyProposal,
-    Request, RoomRuntime, SANDBOX_RUN, SandboxConfig, SkillWork, Templates, TokenRequest, TrustedPolicy, is_worker, locate,
+    Request, RoomRuntime, SANDBOX_RUN, SandboxConfig, SkillWork, TaskShape, Templates, TokenRequest, TrustedPolicy, is_worker, locate,
 };
 pub use host::{SettingsFault, SettingsState};
 pub use ledger::{Clock, Home, KeptDeadline, Ledger, MERGE, ProcessAccount, Reply, Verification, blob_names};
@@ -65,18 +53,11 @@ pub use models::{CassetteView, ExchangeView, GatewayAccess, ModelTrial, Traffic,
 pub use operator_call::{CallOptions, CallReport};
 pub use question::Question;
 pub use queue::{Added, NewTask};
-pub use room::RoomView;
+pub use room::{NO_READS, OutputPiece, RoomView, RunningCall, TryRun};
 pub use sandbox::Exit;
-pub use skill::TaskShape;
 pub use talk::{NewTalk, TalkRefused};
 pub use tool::is_unseen;
-pub use transcripts::{TranscriptLine, TranscriptPage, TranscriptQuery, TranscriptSize};
-pub use try_run::{OutputPiece, TryRun};
 pub use tuning::Tuning;
-pub use unmasked::NO_READS;
-pub use watchers::{WatchSeat, Watchers};
-pub use work::RunningCall;
-pub use work_hold::WorkHold;
 pub use workspace::reader::read_project_file;
 pub use workspace::{FileDiff, FileVersion, MergeDiff, Toolchain, Toolchains, Unified, readable, unified};
 pub use world::{Fault, FaultKind, Stop};
@@ -94,9 +75,11 @@ pub struct Kernel {
     /// The policy in force in each zone, and the judgement of every call.
     pub gate: Arc<Gate>,
     /// What rooms are made with.
-    pub rooms: host::Rooms,
+    pub rooms: Arc<host::Rooms>,
     /// The rooms of tasks that are worked on.
-    pub workspaces: open_workspace::OpenWorkspaces,
+    pub workspaces: Arc<room::OpenWorkspaces>,
+    /// Rooms that are thrown away after use.
+    pub throwaways: room::ThrowawayRooms,
     /// The gateway, and who may use it.
     pub models: Arc<models::Models>,
     /// The brains that there are, and vendors' clients among them.
@@ -104,11 +87,11 @@ pub struct Kernel {
     /// The queue, and what is under way.
     pub tasks: work::Tasks,
     /// Vendors' clients that wait for their worker's next task.
-    pub clients: client::LiveClients,
+    pub clients: Arc<agent::LiveClients>,
     /// Who talks with which worker.
     pub talks: Arc<agent::Talks>,
     /// Who looks on at which worker.
-    pub watchers: Arc<Watchers>,
+    pub watchers: Arc<report::Watchers>,
     /// The verification of the whole chain that this start began.
     pub verifier: ledger::Verifier,
     /// This run of the kernel. The last to go: it holds the lock of the home.

@@ -34,7 +34,7 @@ impl Kernel {
         let models = CheckedSettings::read(home, &new.models()).map_err(unusable)?;
         // The last that can fail, and the first that takes effect.
         self.models.replace(models).map_err(unusable)?;
-        rooms.host_services.keep_sentinels(&self.rooms.given().host_services);
+        rooms.host_services.keep_sentinels(&self.rooms.settings().host_services);
         for (_, secret) in &rooms.host_services.secrets {
             self.ledger.redactor.register(&secret.value);
         }

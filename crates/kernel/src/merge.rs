@@ -16,12 +16,12 @@ pub use answer::{MergeOutcome, MergeWish};
 pub(crate) use undo::finish_undone;
 pub use undo::{MergeLine, UndoOutcome};
 
-use crate::counted_work::CountedKind;
 use crate::file_thread::on_own_thread;
-use crate::throwaway_room::{RoomContent, ThrowawayRoom};
 use crate::{Kernel, MERGE};
 use gate::MergeRights;
 use policy::Verdict;
+use report::CountedKind;
+use room::{OpenWorkspace, RoomContent, ThrowawayRoom};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -119,7 +119,7 @@ async fn freeze(kernel: &Kernel, task: &Task, summary: &str) -> Result<Frozen, S
         listed.nothing()
     } else {
         let paths = listed.paths();
-        let throwaway = kernel.throwaway_room(task.zone, &opened.project, RoomContent::Repository).await?;
+        let throwaway = kernel.throwaways.open(task.zone, &opened.project, RoomContent::Repository).await?;
         let bases = bases(kernel, task, &opened, &throwaway, &paths).await?;
         let looked = look(kernel, task, &bases, opened.work.join("upper"), listed).await?;
         throwaway.close().await?;
@@ -140,10 +140,10 @@ async fn freeze(kernel: &Kernel, task: &Task, summary: &str) -> Result<Frozen, S
 async fn freeze_kept(kernel: &Kernel, task: &Task, kept: KeptChanges) -> Result<Frozen, Stop> {
     let project = kernel.ledger.project_of(task.zone)?;
     let shows = RoomContent::Kept(Box::new(kept.clone()), kernel.gate.owner(task.id)?);
-    let rebuilt = kernel.throwaway_room(task.zone, &project, shows).await?;
+    let rebuilt = kernel.throwaways.open(task.zone, &project, shows).await?;
     let listed = RoomChanges::of(rebuilt.room()?).await?;
     let (began, lost): (_, Vec<MergePath>) = (kept.began.clone(), kept.lost().cloned().collect());
-    let throwaway = kernel.throwaway_room(task.zone, &project, RoomContent::Repository).await?;
+    let throwaway = kernel.throwaways.open(task.zone, &project, RoomContent::Repository).await?;
     let bases = Bases::of_kept(throwaway.room()?, kept);
     let mut looked = look(kernel, task, &bases, rebuilt.room()?.work().join("upper"), listed).await?;
     looked.refused.extend(lost);
@@ -190,7 +190,7 @@ async fn conclude(kernel: &Kernel, task: &Task, summary: &str, began: Option<Str
 pub(crate) async fn bases<'a>(
     kernel: &Kernel,
     task: &Task,
-    opened: &Arc<crate::open_workspace::OpenWorkspace>,
+    opened: &Arc<OpenWorkspace>,
     throwaway: &'a ThrowawayRoom,
     paths: &[&str],
 ) -> Result<Bases<'a>, Stop> {
@@ -368,7 +368,7 @@ async fn apply_rest(kernel: &Kernel, task: &Task, id: MergeId, summary: &str) ->
             let tree = tree_of(kernel, task)?;
             let counter = kernel.tasks.counted.begin(CountedKind::Merging, Some(task.id), plan.len());
             let at = |moment| {
-                counter.at(workspace::step_of(moment));
+                counter.reached(workspace::step_of(moment));
                 kernel.instance.fault_at("merge", moment);
             };
             plan.apply(&tree, &|blob| kernel.ledger.blob(blob), &at)?

@@ -1,9 +1,9 @@
 //! The operator's own call: gets a task and a room where it changes files, and offers what it wrote like any task.
 
-use crate::open_workspace::OpenWorkspaces;
 use crate::work::Tasks;
 use crate::{Kernel, call, episode, merge};
 use gate::{CallEnd, CallOutcome, JobTerms, Request};
+use room::OpenWorkspaces;
 use serde_json::Value;
 use std::path::Path;
 use std::sync::Arc;
@@ -38,16 +38,6 @@ pub struct CallReport {
 impl CallReport {
     fn new(outcome: CallOutcome, task: Option<TaskId>) -> CallReport {
         CallReport { outcome, task, dropped: Vec::new() }
-    }
-}
-
-impl OpenWorkspaces {
-    /// What a task's room changed, by path, without keeping any of it.
-    async fn changed(&self, id: TaskId) -> Result<Vec<String>, Fault> {
-        let Some(opened) = self.find(id) else { return Ok(Vec::new()) };
-        let found = opened.room.changes().await.map_err(workspace::room_fault)?;
-        let paths = found.changes.iter().map(|change| &change.path).chain(found.refused.iter().map(|no| &no.path));
-        Ok(paths.map(|path| path.to_string_lossy().into_owned()).collect())
     }
 }
 
@@ -115,7 +105,7 @@ impl Kernel {
             return Ok(CallReport::new(outcome, Some(id)));
         }
         if discard {
-            let dropped = self.workspaces.changed(id).await;
+            let dropped = changed(&self.workspaces, id).await;
             merge::finish(self, &self.ledger.task(id)?, &format!("{tool}, its changes dropped as asked"), Vec::new()).await?;
             return Ok(CallReport { outcome, task: None, dropped: dropped? });
         }
@@ -156,4 +146,12 @@ impl Kernel {
             }
         }
     }
+}
+
+/// What a task's room changed, by path, without keeping any of it.
+async fn changed(workspaces: &OpenWorkspaces, id: TaskId) -> Result<Vec<String>, Fault> {
+    let Some(opened) = workspaces.find(id) else { return Ok(Vec::new()) };
+    let found = opened.room.changes().await.map_err(workspace::room_fault)?;
+    let paths = found.changes.iter().map(|change| &change.path).chain(found.refused.iter().map(|no| &no.path));
+    Ok(paths.map(|path| path.to_string_lossy().into_owned()).collect())
 }

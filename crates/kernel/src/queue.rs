@@ -3,28 +3,21 @@
 //! A process does one thing at a time: it goes on with what a person has answered, else takes the queued task of highest priority.
 //! A task that waits for a person or for money does not hold up the queue; it has a workspace of its own. A project may have several workers.
 
-use crate::skill::{ChosenSkill, TaskShape, command_script};
 use crate::work::Tasks;
 use crate::{Kernel, episode};
-use agent::{NamedBy, TALK, TalkSession};
+use agent::{NamedBy, TALK, TalkSession, read_script};
 use brain::BrainSpec;
-use brain::script::BrainScript;
-use gate::{BrainNames, FoundWorker, WorkerWish};
+use gate::{BrainNames, ChosenSkill, FoundWorker, TaskShape, WorkerWish, command_script};
 use ledger::unknown_task;
 use models::file_of;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use workspace::MaskedNames;
-use workspace::reader::{self, Folder};
 use world::event::{BudgetSet, CassetteStarted, ReplayStarted, TaskNarrowed, TaskQueued, TaskScheduled, TaskTagged};
 use world::{
     Budget, CallId, Code, Event, Missing, Mode, Pid, Refusal, RefusalKind, Remedy, Task, TaskId, TaskPlacement, TaskState, ToolList, World,
     ZoneId, limits,
 };
 use world::{Fault, Stop};
-
-/// A script longer than this is none.
-const SCRIPT_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// A task somebody wants done.
 #[derive(Clone, Debug)]
@@ -48,6 +41,26 @@ pub struct NewTask {
     pub shape: TaskShape,
     /// Which worker, and when.
     pub placement: TaskPlacement,
+}
+
+impl NewTask {
+    /// A task without limits and marks, for the project's own worker.
+    pub fn new(path: PathBuf, mode: Mode, prompt: String, brain: Option<String>) -> NewTask {
+        NewTask {
+            path,
+            mode,
+            prompt,
+            brain,
+            priority: 0,
+            calls_max: None,
+            record: false,
+            tags: Vec::new(),
+            budget: None,
+            new_worker: false,
+            shape: TaskShape::default(),
+            placement: TaskPlacement::default(),
+        }
+    }
 }
 
 /// What is special about a task from its start.
@@ -133,7 +146,7 @@ pub(crate) fn check_prompt(prompt: &str, says_something: Remedy) -> Result<(), R
 }
 
 /// Words that the kernel itself gives to callers.
-const TAGS_KEPT: [&str; 7] = ["operator", "brain", "kernel", gate::WORKER, gate::JOB, gate::CLIENT, TALK];
+const TAGS_KEPT: [&str; 7] = ["operator", "brain", "kernel", gate::WORKER_ROLE, gate::JOB, gate::CLIENT, TALK];
 
 /// Tags as rules can name them: short words, sorted, each once, and none that says who somebody is.
 fn tags(mut tags: Vec<String>) -> Result<Vec<String>, Refusal> {
@@ -264,7 +277,7 @@ fn find_worker(world: &World, zone: ZoneId, pid: Option<Pid>, marks: &TaskMarks)
         let (pid, spawned) = gate::free_worker(world, zone, max, &marks.user)?;
         return Ok((pid, spawned.map(Event::from).into_iter().collect()));
     }
-    let pid = pid.or_else(|| gate::zone_process(world, zone).map(|process| process.pid));
+    let pid = pid.or_else(|| gate::first_worker(world, zone).map(|process| process.pid));
     pid.map(|pid| (pid, Vec::new())).ok_or_else(|| Refusal::missing(Missing::Worker, "the repository has no worker"))
 }
 
@@ -305,14 +318,14 @@ impl Kernel {
         if let Some(address) = &address {
             WorkerWish::new(address, &trusted)?;
         }
-        let shaped = self.shape(&trusted, &new.prompt, &new.shape)?;
+        let shaped = self.gate.shape(&trusted, &new.prompt, &new.shape)?;
         check_prompt(&shaped.prompt, Remedy::DescribeTask)?;
         let mut asked = None;
         let brain = match &shaped.command {
             Some(command) => BrainSpec::Script(self.ledger.keep(command_script(command).as_bytes())?).to_string(),
             None => {
-                let (brain, named) = self.brains.wanted(Some(proposal.zone), new.brain.as_deref(), Some(&trusted.config));
-                let spec = self.brains.named(&brain, Some(&trusted.config))?;
+                let (brain, named) = self.brains.choose(Some(proposal.zone), new.brain.as_deref(), Some(&trusted.config));
+                let spec = self.brains.find(&brain, Some(&trusted.config))?;
                 asked = new.brain.as_ref().and(spec.model()).map(str::to_owned);
                 self.brain_of(proposal.zone, spec, &proposal.path, named).await?
             }
@@ -397,8 +410,8 @@ impl Kernel {
             return Ok(());
         }
         let own = trusted.as_ref().map(|trusted| &trusted.config);
-        let (brain, named) = self.brains.wanted(zone, new.brain.as_deref(), own);
-        let spec = match self.brains.named(&brain, own) {
+        let (brain, named) = self.brains.choose(zone, new.brain.as_deref(), own);
+        let spec = match self.brains.find(&brain, own) {
             // A name of the repository's own counts once its files are trusted.
             Err(_) if trusted.is_none() && gate::brings_own(&top).await? => return Ok(()),
             spec => spec?,
@@ -407,7 +420,7 @@ impl Kernel {
             self.models.model_card(zone, model)?;
         }
         if let BrainSpec::Script(file) = &spec {
-            script(&top, file, named).await?;
+            read_script(&top, file, named).await?;
         }
         Ok(self.brains.check_client(&spec)?)
     }
@@ -419,38 +432,10 @@ impl Kernel {
         }
         self.brains.check_client(&spec)?;
         let BrainSpec::Script(file) = &spec else { return Ok(spec.to_string()) };
-        let text = script(top, file, named).await?;
+        let text = read_script(top, file, named).await?;
         let blob = self.ledger.keep(text.as_bytes())?;
         Ok(BrainSpec::Script(blob).to_string())
     }
-}
-
-/// The text of a script that can be followed. The operator may name any file; a project names its own, and none that no brain may see.
-async fn script(top: &Path, file: &str, named: NamedBy) -> Result<String, Stop> {
-    let path = top.join(file);
-    // The operator's way to say "an empty one".
-    if named == NamedBy::Operator && path == Path::new("/dev/null") {
-        return Ok(String::new());
-    }
-    let bad = |why: String| {
-        let hint = format!("name a text file of at most {} MiB, and no link", SCRIPT_BYTES_MAX >> 20);
-        Refusal::new(Code::NotFound, format!("cannot read the script `{}`: {why}", path.display())).hint(hint)
-    };
-    let (folder, name) = match (path.strip_prefix(top), path.parent(), path.file_name()) {
-        (Ok(inside), ..) => (top.to_owned(), inside.to_owned()),
-        (_, Some(parent), Some(name)) if named == NamedBy::Operator => (parent.to_owned(), PathBuf::from(name)),
-        _ => return Err(bad("it is not a file of the project".into()).into()),
-    };
-    if named == NamedBy::Project && MaskedNames::new(top, &[])?.find(&name.to_string_lossy()).is_some() {
-        return Err(bad("no brain may see it".into()).into());
-    }
-    let read = reader::bounded(move || Folder::open(&folder)?.read(name, SCRIPT_BYTES_MAX)).await?;
-    let bytes = read.map_err(|why| bad(why.to_string()))?;
-    let text = String::from_utf8(bytes).map_err(|_| bad("it is not UTF-8".into()))?;
-    BrainScript::parse(&text).map_err(|error| {
-        Refusal::new(Code::BadInput, format!("`{}` is not a script: {error}", path.display())).hint("see docs/scripts.md")
-    })?;
-    Ok(text)
 }
 
 /// Starts what is ready, whenever the bell rings, until the kernel stops.

@@ -6,16 +6,14 @@
 //! for it and whatever happens to the kernel.
 
 pub(crate) mod base;
-mod recorded;
 
 use crate::file_thread::on_own_thread;
 use crate::queue::TaskMarks;
-use crate::throwaway_room::RoomContent;
 use crate::{Kernel, merge};
 use brain::BrainSpec;
 use compare::{Divergence, ReplayEnd, ReplayReport, compare};
 use models::Models;
-pub(crate) use recorded::Recorded;
+use room::RoomContent;
 use workspace::change_set::{self, ChangeSet};
 use world::event::{ReplayFinished, TaskQueued};
 use world::{Capability, Code, Event, Mode, Refusal, Task, TaskId, TaskState};
@@ -41,7 +39,7 @@ fn may_be_replayed(models: &Models, task: &Task) -> Result<(), Stop> {
             .remedy(world::Remedy::WatchTask { task: id })
             .into());
     }
-    agent::needs(&task.brain, Capability::Replay)?;
+    agent::check_capability(&task.brain, Capability::Replay)?;
     let is_script = matches!(BrainSpec::parse(&task.brain), Ok(BrainSpec::Script(_)));
     if !is_script && task.cassette.is_none() {
         return Err(Refusal::new(Code::NotFound, format!("the traffic of {id} was not recorded"))
@@ -139,7 +137,7 @@ async fn changed(kernel: &Kernel, task: &Task) -> Result<ChangeSet, Stop> {
     let opened = kernel.workspace_of(task.id).await?;
     let paths = change_set::changed_paths(&opened.room, workspace::replay::moved(&kernel.instance.home.work_of(task.id))?).await?;
     let list: Vec<&str> = paths.iter().map(String::as_str).collect();
-    let throwaway = kernel.throwaway_room(task.zone, &opened.project, RoomContent::Repository).await?;
+    let throwaway = kernel.throwaways.open(task.zone, &opened.project, RoomContent::Repository).await?;
     let bases = merge::bases(kernel, task, &opened, &throwaway, &list).await?;
     let keeping = kernel.ledger.keeping();
     let tally = change_set::of_room(&opened.room, &opened.project, &paths, &bases, &|bytes| keeping.keep(bytes)).await?;
@@ -157,5 +155,5 @@ fn compared(kernel: &Kernel, original: &Task, replay: &Task, end: &ReplayEnd, ch
 /// What came of a replay, from its record.
 fn read(event: Event) -> Option<ReplayReport> {
     let Event::ReplayFinished(ReplayFinished { task: Some(task), of, calls, requests, difference, .. }) = event else { return None };
-    Some(ReplayReport { task, of, calls, requests, divergence: difference.as_deref().map(Divergence::read) })
+    Some(ReplayReport { task, of, calls, requests, divergence: difference.as_deref().map(Divergence::parse) })
 }

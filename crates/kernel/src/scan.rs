@@ -3,9 +3,8 @@
 //! `workspace::base` says what a base is; this is when the look for it starts, and that its end is on record.
 
 use crate::Kernel;
-use crate::counted_work::CountedKind;
-use crate::open_workspace::OpenWorkspace;
-use crate::throwaway_room::RoomContent;
+use report::CountedKind;
+use room::{OpenWorkspace, RoomContent};
 use std::path::Path;
 use std::sync::Arc;
 use tokio::task::JoinHandle;
@@ -13,43 +12,22 @@ use workspace::{Sight, base};
 use world::event::WorkspaceBased;
 use world::{Base, Code, Fault, FaultKind, Refusal, Stop, TaskId};
 
-/// The look through a project that goes on while its task works already.
-#[derive(Default)]
-pub(crate) struct Scan(tokio::sync::Mutex<Option<JoinHandle<Result<(), Stop>>>>);
-
-impl Scan {
-    /// Starts it, unless the base is on record. Where the times of files are another machine's, they prove nothing: there it is waited for.
-    pub async fn begin(&self, kernel: &Kernel, task: TaskId, opened: &Arc<OpenWorkspace>) -> Result<(), Stop> {
-        if kernel.ledger.task(task)?.workspace.is_some_and(|workspace| workspace.base.is_none()) {
-            *self.0.lock().await = Some(start(kernel, task, opened)?);
+impl Kernel {
+    /// Starts the look through the project, unless the base is on record. Where the times of files are another machine's, they prove nothing:
+    /// there it is waited for.
+    pub(crate) async fn begin_scan(&self, task: TaskId, opened: &Arc<OpenWorkspace>) -> Result<(), Stop> {
+        if self.ledger.task(task)?.workspace.is_some_and(|workspace| workspace.base.is_none()) {
+            *opened.scan.running().await = Some(start(self, task, opened)?);
             if !base::stamps_are_local(&opened.project) {
-                kernel.base(task, opened).await?;
+                self.base(task, opened).await?;
             }
         }
         Ok(())
     }
 
-    pub async fn end(&self) {
-        if let Some(scan) = self.0.lock().await.take() {
-            scan.abort();
-            // It was told to stop: whatever it says now is of no use.
-            drop(scan.await);
-        }
-    }
-}
-
-impl Drop for Scan {
-    fn drop(&mut self) {
-        if let Some(scan) = self.0.get_mut() {
-            scan.abort();
-        }
-    }
-}
-
-impl Kernel {
     /// A task's base, once it is on record.
     pub(crate) async fn base(&self, task: TaskId, opened: &Arc<OpenWorkspace>) -> Result<Base, Stop> {
-        let mut scan = opened.scan.0.lock().await;
+        let mut scan = opened.scan.running().await;
         if let Some(base) = self.ledger.task(task)?.workspace.and_then(|workspace| workspace.base) {
             return Ok(base);
         }
@@ -79,7 +57,7 @@ async fn record(kernel: &Kernel, id: TaskId, project: &Path, sight: &Sight) -> R
     let Some(since_us) = task.workspace.map(|workspace| workspace.since_us) else { return Ok(()) };
     kernel.instance.fault_at("base", 0);
     let counter = kernel.tasks.counted.begin(CountedKind::RecordingBase, Some(id), 0);
-    let throwaway = kernel.throwaway_room(task.zone, project, RoomContent::Repository).await?;
+    let throwaway = kernel.throwaways.open(task.zone, project, RoomContent::Repository).await?;
     let hides = |path: &str| sight.hides(path).is_some();
     let keep = |bytes: &[u8]| {
         counter.step();

@@ -61,20 +61,7 @@ impl Kernel {
     pub async fn talk(&self, new: NewTalk) -> Result<(TalkSeat, Added), TalkRefused> {
         let (zone, worker) = self.worker_at(&new.path, new.worker.as_deref()).await?;
         let (brain, mode) = (self.talking_brain(&new, worker)?, new.mode);
-        let task = NewTask {
-            path: new.path,
-            mode,
-            prompt: format!("talk with {brain}"),
-            brain: Some(brain),
-            priority: i64::MAX,
-            calls_max: None,
-            record: false,
-            tags: Vec::new(),
-            budget: None,
-            new_worker: false,
-            placement: world::TaskPlacement::default(),
-            shape: crate::TaskShape::default(),
-        };
+        let task = NewTask { priority: i64::MAX, ..NewTask::new(new.path, mode, format!("talk with {brain}"), Some(brain)) };
         // A project that is not there yet gets its worker on the way.
         let worker = match worker {
             Some(worker) => worker,
@@ -83,7 +70,7 @@ impl Kernel {
                     Some(zone) => zone,
                     None => self.gate.init(&task.path).await?.zone,
                 };
-                let found = self.ledger.look(|world| gate::zone_process(world, zone).map(|process| process.pid));
+                let found = self.ledger.look(|world| gate::first_worker(world, zone).map(|process| process.pid));
                 found.ok_or_else(|| Refusal::new(Code::NotFound, "the repository has no worker"))?
             }
         };
@@ -119,7 +106,7 @@ impl Kernel {
         let zone = self.ledger.look(|world| world.zone_at(&top.to_string_lossy()).map(|zone| zone.id));
         let worker = match who {
             Some(who) => Some(self.find_worker(path, who).await?),
-            None => self.ledger.look(|world| gate::zone_process(world, zone?).map(|process| process.pid)),
+            None => self.ledger.look(|world| gate::first_worker(world, zone?).map(|process| process.pid)),
         };
         Ok((zone, worker))
     }
@@ -138,7 +125,7 @@ impl Kernel {
         if let Some(asked) = &new.brain {
             return talks(asked).map(|_| asked.clone()).ok_or_else(|| none(asked));
         }
-        let (default, _) = self.brains.wanted(None, None, None);
+        let (default, _) = self.brains.choose(None, None, None);
         let last = self.ledger.look(|world| {
             let own = world.tasks.values().filter(|task| Some(task.pid) == worker && talks(&task.brain).is_some());
             own.max_by_key(|task| task.id).map(|task| task.brain.clone())

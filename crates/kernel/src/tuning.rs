@@ -1,8 +1,8 @@
 //! What a kernel is given from outside and a test gives differently: its clock, the addresses it may reach, its shares,
 //! what its file system can do.
 
-use crate::WorkHold;
 use ledger::Clock;
+use report::WorkHold;
 use std::sync::Arc;
 use world::limits;
 

@@ -1,147 +1,16 @@
-//! What is being done right now, so that it can be ended at once.
-//!
-//! **Invariant.** Whoever carries out a call or works on a task keeps a [`Hold`] until nothing of that work runs any more: no process, no
-//! request. To cancel is to tell them and to wait for their holds.
+//! The tasks that something is being done about, and how that is cancelled.
 
 use crate::Kernel;
-use crate::WorkHold;
-use crate::counted_work::CountedWorks;
 use ledger::Ledger;
 use models::RequestOwner;
 use parking_lot::Mutex;
-use sandbox::OutputTail;
+use report::{CountedWorks, WorkHold};
+use room::{RunningCall, RunningWork, WorkKey};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Notify, mpsc};
 use tokio::task::AbortHandle;
-use world::{CallId, Code, OpenCall, Pid, Refusal, ReviewId, TaskId};
-use world::{Fault, FaultKind, Stop};
-
-/// Killing a large tree takes milliseconds, and a container a second; what takes longer hangs.
-const END_MAX: Duration = Duration::from_secs(10);
-
-/// Whose work it is. Nobody's is what is on its way out already.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct WorkKey {
-    pub task: Option<TaskId>,
-    pub call: Option<CallId>,
-    /// The process that stands for its job.
-    pub job: Option<Pid>,
-}
-
-impl WorkKey {
-    pub fn of_task(task: TaskId) -> WorkKey {
-        WorkKey { task: Some(task), ..WorkKey::default() }
-    }
-}
-
-/// All work under way.
-pub(crate) struct RunningWork {
-    open: Mutex<Vec<Entry>>,
-    /// Counts ends, for those who wait for one.
-    ends: watch::Sender<u64>,
-}
-
-struct Entry {
-    number: u64,
-    part: WorkKey,
-    why: watch::Sender<Option<String>>,
-    since: Instant,
-    tail: Arc<OutputTail>,
-}
-
-impl Default for RunningWork {
-    fn default() -> RunningWork {
-        RunningWork { open: Mutex::default(), ends: watch::Sender::new(0) }
-    }
-}
-
-/// Work that is under way, as long as this is held.
-pub(crate) struct Hold {
-    works: Arc<RunningWork>,
-    number: u64,
-    why: watch::Receiver<Option<String>>,
-    /// The end of what its command says, while it says it.
-    pub tail: Arc<OutputTail>,
-}
-
-/// A call that is being carried out, and the last lines of its command.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RunningCall {
-    pub task: Option<TaskId>,
-    pub call: CallId,
-    pub ms: u64,
-    pub lines: Vec<String>,
-}
-
-impl RunningWork {
-    pub fn begin(self: &Arc<RunningWork>, part: WorkKey) -> Hold {
-        let (why, told) = watch::channel(None);
-        let mut open = self.open.lock();
-        let number = open.iter().map(|entry| entry.number).max().map_or(0, |last| last + 1);
-        let tail = Arc::new(OutputTail::default());
-        open.push(Entry { number, part, why, since: Instant::now(), tail: Arc::clone(&tail) });
-        Hold { works: Arc::clone(self), number, why: told, tail }
-    }
-
-    /// Calls that are being carried out, with at most `lines` of each command's output.
-    pub fn calls(&self, lines: usize) -> Vec<RunningCall> {
-        let open = self.open.lock();
-        let calls = open.iter().filter_map(|entry| {
-            let ms = u64::try_from(entry.since.elapsed().as_millis()).unwrap_or(u64::MAX);
-            Some(RunningCall { task: entry.part.task, call: entry.part.call?, ms, lines: entry.tail.lines(lines) })
-        });
-        calls.collect()
-    }
-
-    /// The work that a process stands for.
-    pub fn of_job(&self, pid: Pid) -> Option<WorkKey> {
-        self.open.lock().iter().map(|entry| entry.part).find(|part| part.job == Some(pid))
-    }
-
-    pub fn has(&self, about: impl Fn(&WorkKey) -> bool) -> bool {
-        self.open.lock().iter().any(|entry| about(&entry.part))
-    }
-
-    /// Tells those that it is about to end, and waits until they have.
-    pub async fn end(&self, why: &str, about: impl Fn(&WorkKey) -> bool) -> Result<(), Fault> {
-        let mut ends = self.ends.subscribe();
-        self.open.lock().iter().filter(|entry| about(&entry.part)).for_each(|entry| drop(entry.why.send_replace(Some(why.to_owned()))));
-        let over = async {
-            while self.has(&about) {
-                // The sender is ours, so the wait does not fail.
-                drop(ends.changed().await);
-            }
-        };
-        let late = |_| Fault::new(FaultKind::Bug, "what was cancelled did not end", format!("{} s passed", END_MAX.as_secs()));
-        tokio::time::timeout(END_MAX, over).await.map_err(late)
-    }
-}
-
-impl Hold {
-    /// Comes back when the work is to end, with the reason.
-    pub async fn ended(&self) -> Refusal {
-        let mut why = self.why.clone();
-        let told = why.wait_for(Option::is_some).await.ok().and_then(|why| why.clone());
-        match told {
-            Some(why) => cancelled(&why),
-            // Nobody can tell us any more.
-            None => std::future::pending().await,
-        }
-    }
-}
-
-impl Drop for Hold {
-    fn drop(&mut self) {
-        self.works.open.lock().retain(|entry| entry.number != self.number);
-        self.works.ends.send_modify(|ends| *ends = ends.wrapping_add(1));
-    }
-}
-
-pub(crate) fn cancelled(why: &str) -> Refusal {
-    Refusal::new(Code::WrongState, why.to_owned())
-}
+use world::{CallId, Code, Fault, OpenCall, Pid, Refusal, ReviewId, Stop, TaskId};
 
 /// What is being done about tasks right now.
 pub struct Tasks {
@@ -153,7 +22,7 @@ pub struct Tasks {
     /// Tasks whose kept changes a person proposes to choose among: no rule lets all of them pass.
     pub(crate) choosing: Mutex<HashSet<TaskId>>,
     /// Long work with files, and how far it is.
-    pub(crate) counted: Arc<CountedWorks>,
+    pub counted: Arc<CountedWorks>,
     /// Brains that are told when something in their room must wait for a person.
     waiters: Mutex<HashMap<TaskId, mpsc::UnboundedSender<ReviewId>>>,
     /// Rung when a task may have become ready.
@@ -222,13 +91,25 @@ impl Tasks {
         }
         tokio::select! {
             biased;
-            refusal = hold.ended() => Err(refusal.into()),
+            refusal = hold.cancelled() => Err(refusal.into()),
             done = work => done,
         }
     }
 }
 
+/// Lines of a running command that are told.
+const LINES: usize = 8;
+
 impl Kernel {
+    /// Calls that are being carried out, with the last lines of their commands; secrets are taken out as they are from results.
+    pub fn running_calls(&self) -> Vec<RunningCall> {
+        let mut calls = self.tasks.works.calls(LINES);
+        for line in calls.iter_mut().flat_map(|call| &mut call.lines) {
+            *line = self.ledger.redactor.text(line).into_owned();
+        }
+        calls
+    }
+
     /// Ends one call that runs.
     pub async fn cancel_call(&self, call: CallId, by: &str) -> Result<(), Stop> {
         let open = self.ledger.look(|world| world.calls.get(&call).cloned());

@@ -1,6 +1,6 @@
 //! What came of each prompt, as clients read it.
 
-use kernel::BrainOutput;
+use report::BrainOutput;
 use std::time::SystemTime;
 use wire::method::brain_output::{
     BrainOutputView, CacheCounts, CashDetails, OutputCash, OutputCost, OutputMetrics, OutputSize, SizeCounts,

@@ -20,7 +20,7 @@ const PAGE_RECORDS: u64 = 1_000;
 const FOLLOW_RECORDS: u64 = 256;
 
 pub(crate) fn read(kernel: &Kernel, wanted: &RecordFilter) -> Result<JournalReadResult, RpcError> {
-    kernel.read_up_to(wanted.after_seq.unwrap_or_default());
+    kernel.tasks.counted.read_up_to(wanted.after_seq.unwrap_or_default());
     let found = kernel.ledger.read(&filter(wanted)).map_err(fault_error)?;
     let mut bytes = 0;
     let lines = found.into_iter().map(|record| record.line).take_while(|line| {
@@ -83,7 +83,7 @@ pub(crate) async fn follow(kernel: &Kernel, mut wanted: RecordFilter, responder:
 /// Checks the whole journal, on a thread of its own.
 pub(crate) async fn verify(kernel: &Arc<Kernel>) -> Result<JournalVerifyResult, RpcError> {
     let kernel = kernel.clone();
-    let report = tokio::task::spawn_blocking(move || kernel.verify_journal()).await;
+    let report = tokio::task::spawn_blocking(move || kernel.tasks.counted.verify_journal(&kernel.ledger)).await;
     let report = report.map_err(|error| RpcError::new(ErrorCode::Internal, "verification did not end").why(error.to_string()))?;
     report.map(report_view).map_err(|error| RpcError::new(ErrorCode::Internal, "the journal cannot be read").why(error.to_string()))
 }

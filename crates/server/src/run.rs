@@ -2,7 +2,8 @@
 
 use crate::connection;
 use journal::{Faults, Options};
-use kernel::{Fault, FaultKind, Home, Kernel, Tuning, WorkHold};
+use kernel::{Fault, FaultKind, Home, Kernel, Tuning};
+use report::WorkHold;
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::os::fd::{BorrowedFd, OwnedFd};

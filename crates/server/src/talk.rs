@@ -81,7 +81,7 @@ async fn look_on(kernel: &Kernel, session: &Arc<TalkSession>, notes: &NoteQueue)
         loop {
             tokio::time::sleep(Duration::from_millis(BEAT_MS)).await;
             if notes.has_room() {
-                seat.heard(Instant::now());
+                seat.keep_place(Instant::now());
             }
         }
     };

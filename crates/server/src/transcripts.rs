@@ -2,7 +2,8 @@
 
 use crate::rpc_error::{fault_error, rpc_error};
 use crate::view;
-use kernel::{Kernel, TranscriptQuery};
+use kernel::Kernel;
+use report::{TranscriptLine, TranscriptQuery, TranscriptSize, Transcripts};
 use std::path::Path;
 use wire::method::transcript::{
     TranscriptLineView, TranscriptListParams, TranscriptListResult, TranscriptReadParams, TranscriptReadResult, TranscriptView,
@@ -33,9 +34,9 @@ pub(crate) async fn list(kernel: &Kernel, params: &TranscriptListParams) -> Resu
     tasks.retain(|task| zone.is_none_or(|zone| task.zone == zone) && pid.is_none_or(|pid| task.pid == pid));
     tasks.sort_by_key(|task| std::cmp::Reverse(task.task));
     let ids: Vec<TaskId> = tasks.iter().map(|task| task.task).collect();
-    let sizes = kernel.transcript_sizes(&ids).map_err(fault_error)?;
+    let sizes = Transcripts::of(&kernel.ledger).sizes(&ids).map_err(fault_error)?;
     let joined = tasks.into_iter().zip(sizes);
-    let view = |(task, size): (wire::method::task::TaskView, kernel::TranscriptSize)| TranscriptView {
+    let view = |(task, size): (wire::method::task::TaskView, TranscriptSize)| TranscriptView {
         task: task.task,
         worker: task.process,
         zone: task.zone,
@@ -56,8 +57,8 @@ pub(crate) async fn list(kernel: &Kernel, params: &TranscriptListParams) -> Resu
 pub(crate) async fn read(kernel: &Kernel, params: TranscriptReadParams) -> Result<TranscriptReadResult, RpcError> {
     let (zone, pid) = whose(kernel, params.path.as_deref(), params.worker.as_deref()).await?;
     let query = TranscriptQuery { task: params.task, pid, zone, after_seq: params.after_seq, search: params.search };
-    let page = kernel.transcript(&query).map_err(rpc_error)?;
-    let view = |line: kernel::TranscriptLine| TranscriptLineView {
+    let page = Transcripts::of(&kernel.ledger).read(&query).map_err(rpc_error)?;
+    let view = |line: TranscriptLine| TranscriptLineView {
         seq: line.seq,
         at_ms: line.at_ms,
         task: line.task,

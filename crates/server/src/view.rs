@@ -2,7 +2,8 @@
 
 use crate::records::verification;
 use crate::rpc_error::{fault_error, rpc_error};
-use kernel::{BrainSpec, CallEnd, CallReport, CountedKind, CountedWork, KeptDeadline, Kernel, MergeDiff, PolicyProposal, RunningCall};
+use kernel::{BrainSpec, CallEnd, CallReport, KeptDeadline, Kernel, MergeDiff, PolicyProposal, RunningCall};
+use report::{CountedKind, CountedWork};
 use sandbox::HostFix;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -129,7 +130,7 @@ pub(crate) async fn zone_path(kernel: &Kernel, path: &str) -> Result<String, Rpc
 pub(crate) fn work(kernel: &Kernel, task: Option<TaskId>) -> work::WorkListResult {
     let is_asked = |of: Option<TaskId>| task.is_none() || of == task;
     let calls = kernel.running_calls().into_iter().filter(|call| is_asked(call.task));
-    let works = kernel.counted_works().into_iter().filter(|work| is_asked(work.task));
+    let works = kernel.tasks.counted.list().into_iter().filter(|work| is_asked(work.task));
     work::WorkListResult {
         calls: calls.map(|RunningCall { task, call, ms, lines }| work::RunningCallView { task, call, ms, lines }).collect(),
         works: works
@@ -189,7 +190,7 @@ pub(crate) async fn tasks(kernel: &Kernel, path: Option<&str>) -> Result<Vec<tas
 pub(crate) fn task(kernel: &Kernel, id: TaskId) -> Result<task::TaskView, RpcError> {
     let task = kernel.ledger.task(id).map_err(rpc_error)?;
     let known = TaskExtras::of(kernel);
-    let outputs = kernel.brain_outputs(id, crate::brain_output::now_ms()).map_err(rpc_error)?;
+    let outputs = report::brain_outputs(&kernel.ledger, id, crate::brain_output::now_ms()).map_err(rpc_error)?;
     let mut view = kernel.ledger.look(|world| task_view(&known, world, &task));
     view.outputs = outputs.into_iter().map(|output| crate::brain_output::view(id, output)).collect();
     Ok(view)

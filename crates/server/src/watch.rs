@@ -6,7 +6,8 @@ use crate::dispatch::Caller;
 use crate::records::filter;
 use crate::responder::{NoteQueue, Responder};
 use crate::rpc_error::{fault_error, rpc_error};
-use kernel::{Kernel, WatchSeat};
+use kernel::Kernel;
+use report::WatchSeat;
 use std::path::Path;
 use std::time::Instant;
 use wire::method::Nothing;
@@ -49,7 +50,7 @@ async fn watch(caller: &Caller, params: ProcWatchParams, to: &Responder) -> Resu
     let beats = async {
         while let Some(note) = client_notes.recv().await {
             if note.method == BEAT {
-                seat.heard(Instant::now());
+                seat.keep_place(Instant::now());
             }
         }
     };

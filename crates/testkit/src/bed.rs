@@ -40,21 +40,7 @@ impl Bed {
     /// A task for the brain that this script is, without limits and marks.
     pub fn task(&self, prompt: &str, script: &Path) -> NewTask {
         let brain = Some(format!("script:{}", script.display()));
-        let (path, prompt) = (self.project(), prompt.to_owned());
-        NewTask {
-            path,
-            mode: world::Mode::Act,
-            prompt,
-            brain,
-            priority: 0,
-            calls_max: None,
-            record: false,
-            tags: vec![],
-            budget: None,
-            new_worker: false,
-            placement: world::TaskPlacement::default(),
-            shape: kernel::TaskShape::default(),
-        }
+        NewTask::new(self.project(), world::Mode::Act, prompt.to_owned(), brain)
     }
 
     pub fn write(&self, path: &str, text: &str) -> Result<(), String> {

@@ -13,7 +13,6 @@ mod list;
 pub(crate) mod patch;
 mod read;
 mod rename;
-mod sandbox_run;
 mod shell_run;
 mod test_run;
 mod unified;
@@ -44,9 +43,9 @@ pub(crate) fn all() -> Vec<Arc<dyn Tool>> {
         Arc::new(patch::FsPatch(manifest(include_str!("builtin/patch.yaml")))),
         Arc::new(grep::SearchGrep(manifest(include_str!("builtin/grep.yaml")))),
         Arc::new(glob::SearchGlob(manifest(include_str!("builtin/glob.yaml")))),
-        Arc::new(shell_run::ShellRun(manifest(include_str!("builtin/run.yaml")))),
+        Arc::new(shell_run::ShellRun::for_brains(manifest(include_str!("builtin/run.yaml")))),
         Arc::new(test_run::TestRun(manifest(include_str!("builtin/test.yaml")))),
-        Arc::new(sandbox_run::SandboxRun(manifest(include_str!("builtin/sandbox.yaml")))),
+        Arc::new(shell_run::ShellRun::for_person(manifest(include_str!("builtin/sandbox.yaml")))),
         Arc::new(brain_run::BrainRun(manifest(include_str!("builtin/brain_run.yaml")))),
         Arc::new(brain_run::BrainUse(manifest(include_str!("builtin/brain_use.yaml")))),
         Arc::new(git::GitStatus(manifest(include_str!("builtin/git/status.yaml")))),

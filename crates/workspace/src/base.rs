@@ -8,6 +8,7 @@
 //! A large project takes git seconds, so the task works meanwhile. **Invariant.** What was changed between the opening of the workspace
 //! and the end of that look, by the times that the file system gave it, has no base: the task may have seen what was there before.
 
+use crate::file_system;
 use crate::git_room::git as run_git;
 use crate::reader::{self, Folder, Unread};
 use crate::repository;
@@ -101,16 +102,7 @@ pub(crate) fn stat_us(metadata: &std::fs::Metadata) -> (i64, i64) {
 
 /// Whether this machine's clock stamps the files of a project.
 pub fn stamps_are_local(project: &Path) -> bool {
-    const EXT4: i64 = 0xef53;
-    const XFS: i64 = 0x5846_5342;
-    const BTRFS: i64 = 0x9123_683e;
-    const TMPFS: i64 = 0x0102_1994;
-    const OVERLAY: i64 = 0x794c_7630;
-    const F2FS: i64 = 0xf2f5_2010;
-    const ZFS: i64 = 0x2fc1_2fc1;
-    const BCACHEFS: i64 = 0xca45_1a4e;
-    const LOCAL: [i64; 8] = [EXT4, XFS, BTRFS, TMPFS, OVERLAY, F2FS, ZFS, BCACHEFS];
-    rustix::fs::statfs(project).is_ok_and(|fs| LOCAL.contains(&fs.f_type))
+    rustix::fs::statfs(project).is_ok_and(|fs| file_system::LOCAL.contains(&fs.f_type))
 }
 
 /// Whether something came, went or changed at a path in a span of time, as far as the times of files tell. A folder's own change of name

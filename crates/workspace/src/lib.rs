@@ -14,6 +14,7 @@ pub mod change_set;
 pub mod commit;
 mod count;
 pub mod diff;
+mod file_system;
 mod freeze;
 mod frozen;
 mod git_room;

@@ -7,6 +7,7 @@
 //! project, or beside it under a name that is told: a content that we do not hold is never removed.
 
 use crate::build::{out_of_the_way, temporary};
+use crate::file_system;
 use crate::remove::{Known, Removed};
 use crate::shape::{Grip, Proof, ReadBlob, Seen, Shape, Spot, exchange};
 use crate::tree::{Tree, owner_of};
@@ -372,14 +373,7 @@ impl Site<'_> {
 
 /// Whether a folder's file system can exchange two names. The common ones are known; another one is tried.
 fn can_exchange(folder: &OwnedFd) -> Result<bool, Errno> {
-    const EXT4: i64 = 0xef53;
-    const XFS: i64 = 0x5846_5342;
-    const BTRFS: i64 = 0x9123_683e;
-    const TMPFS: i64 = 0x0102_1994;
-    const OVERLAY: i64 = 0x794c_7630;
-    const F2FS: i64 = 0xf2f5_2010;
-    const KNOWN: [i64; 6] = [EXT4, XFS, BTRFS, TMPFS, OVERLAY, F2FS];
-    if KNOWN.contains(&rustix::fs::fstatfs(folder)?.f_type) {
+    if file_system::EXCHANGING.contains(&rustix::fs::fstatfs(folder)?.f_type) {
         return Ok(true);
     }
     probe_exchange(folder)

@@ -47,6 +47,6 @@ pub use merge::{CommitWish, Merge, MergePath, MergeState, NOT_CHOSEN, PathChange
 pub use process::{NetUse, Process, ProcessState};
 pub use refusal::{Code, Missing, Refusal, RefusalKind};
 pub use remedy::{Listing, Remedy};
-pub use task::{Artifact, Base, FurtherPrompt, KeptWork, Mode, RetryCause, Task, TaskState, TaskWorkspace, ToolList, UNGATED};
+pub use task::{Artifact, Base, FurtherPrompt, KeptWork, Mode, RetryCause, Task, TaskState, TaskStatus, TaskWorkspace, ToolList, UNGATED};
 pub use tier::Tier;
 pub use world::{HomePolicy, Illegal, RegisteredSite, World, Zone};

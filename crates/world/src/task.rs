@@ -274,22 +274,66 @@ impl RetryCause {
 impl TaskState {
     /// Does nobody work on it, and nothing wait for an answer? Its workspace is closed then.
     pub fn at_rest(self) -> bool {
-        self.ended() || self == TaskState::Stopped
+        TaskStatus::from(self).at_rest()
     }
 
     pub fn ended(self) -> bool {
-        matches!(self, TaskState::Done | TaskState::Failed | TaskState::Cancelled)
+        TaskStatus::from(self).ended()
+    }
+
+    pub fn as_str(self) -> &'static str {
+        TaskStatus::from(self).as_str()
+    }
+}
+
+/// A task's state without what it waits for, as faces name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskStatus {
+    Queued,
+    Running,
+    /// Waits for a person; the view names the review.
+    Parked,
+    /// Could not go on, and waits to be retried.
+    Stopped,
+    Done,
+    Failed,
+    Cancelled,
+}
+
+impl TaskStatus {
+    /// Does nobody work on it, and nothing wait for an answer?
+    pub fn at_rest(self) -> bool {
+        self.ended() || self == TaskStatus::Stopped
+    }
+
+    pub fn ended(self) -> bool {
+        matches!(self, TaskStatus::Done | TaskStatus::Failed | TaskStatus::Cancelled)
     }
 
     pub fn as_str(self) -> &'static str {
         match self {
-            TaskState::Queued => "queued",
-            TaskState::Running => "running",
-            TaskState::Parked { .. } => "parked",
-            TaskState::Stopped => "stopped",
-            TaskState::Done => "done",
-            TaskState::Failed => "failed",
-            TaskState::Cancelled => "cancelled",
+            TaskStatus::Queued => "queued",
+            TaskStatus::Running => "running",
+            TaskStatus::Parked => "parked",
+            TaskStatus::Stopped => "stopped",
+            TaskStatus::Done => "done",
+            TaskStatus::Failed => "failed",
+            TaskStatus::Cancelled => "cancelled",
+        }
+    }
+}
+
+impl From<TaskState> for TaskStatus {
+    fn from(state: TaskState) -> TaskStatus {
+        match state {
+            TaskState::Queued => TaskStatus::Queued,
+            TaskState::Running => TaskStatus::Running,
+            TaskState::Parked { .. } => TaskStatus::Parked,
+            TaskState::Stopped => TaskStatus::Stopped,
+            TaskState::Done => TaskStatus::Done,
+            TaskState::Failed => TaskStatus::Failed,
+            TaskState::Cancelled => TaskStatus::Cancelled,
         }
     }
 }

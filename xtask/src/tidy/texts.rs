@@ -11,10 +11,10 @@ const FACES: [&str; 4] = ["cli", "server", "wire", "testkit"];
 /// finding too.
 const FOREIGN: [(&str, &str); 10] = [
     ("crates/agent/src/preflight.rs", "--version"),
-    ("crates/kernel/src/unmasked.rs", "--all"),
-    ("crates/kernel/src/unmasked.rs", "--diff-filter"),
-    ("crates/kernel/src/unmasked.rs", "--name-only"),
-    ("crates/kernel/src/unmasked.rs", "--expire"),
+    ("crates/room/src/unmasked.rs", "--all"),
+    ("crates/room/src/unmasked.rs", "--diff-filter"),
+    ("crates/room/src/unmasked.rs", "--name-only"),
+    ("crates/room/src/unmasked.rs", "--expire"),
     ("crates/sandbox/src/probe.rs", "--system"),
     // The first line of a diff.
     ("crates/tool/src/builtin/unified.rs", "--git"),

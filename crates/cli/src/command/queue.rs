@@ -15,10 +15,10 @@ use wire::{ErrorCode, KernelClient, TaskId};
 
 /// Show and change what workers have to do
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  skep queue                    of every worker here\n  skep queue --who worker.2\n  \
-skep queue rm 3               the third of the list\n  skep queue rm task-7\n  skep queue pause              it takes nothing more up\n  \
+#[command(after_help = "Examples:\n  skep queue                    every worker's tasks\n  skep queue --who worker.2\n  \
+skep queue rm 3               removes the third task of the list\n  skep queue rm task-7\n  skep queue pause              the worker starts no further task\n  \
 skep queue resume\n  skep queue clear\n\n\
-What a worker works on goes on; `skep cancel TASK` ends it.")]
+A task that is being worked on goes on; `skep cancel TASK` ends it.")]
 pub struct QueueArgs {
     #[command(subcommand)]
     action: Option<Action>,
@@ -29,7 +29,7 @@ pub struct QueueArgs {
 /// Whose queue.
 #[derive(Debug, Default, clap::Args)]
 struct QueueOf {
-    /// Of this worker: [role][.n][@brain] [default: all; to change, the first]
+    /// This worker's queue: [role][.n][@brain] [default: all are shown, the first is changed]
     #[arg(long, value_name = "WHO", global = true)]
     who: Option<String>,
     /// The work tree: @branch, repo@branch, org/repo@branch, or a folder [default: where you are]
@@ -53,10 +53,10 @@ enum Action {
         #[arg(long, short)]
         yes: bool,
     },
-    /// Have a worker take nothing more up
+    /// Have a worker start no further task
     #[command(after_help = "Examples:\n  skep queue pause\n  skep queue pause --who researcher.1")]
     Pause,
-    /// Have a worker go on with its queue
+    /// Have a worker start queued tasks again
     #[command(after_help = "Examples:\n  skep queue resume")]
     Resume,
 }
@@ -74,12 +74,12 @@ impl QueueArgs {
             Some(Action::Rm { which }) => {
                 let task = match which.parse::<TaskId>() {
                     Ok(task) => task,
-                    Err(_) => numbered(&own(&mut kernel, change).await?, &which)?,
+                    Err(_) => numbered(&tasks_queued(&mut kernel, change).await?, &which)?,
                 };
                 return remove(console, &mut kernel, vec![task]).await;
             }
             Some(Action::Clear { yes }) => {
-                let tasks = own(&mut kernel, change).await?;
+                let tasks = tasks_queued(&mut kernel, change).await?;
                 let queued: Vec<TaskId> = tasks.iter().filter(|task| task.state == TaskStatus::Queued).map(|task| task.task).collect();
                 let question = format!("take {} out of the queue?", plural(queued.len() as u64, "task"));
                 if !queued.is_empty() && !yes && !console.confirm(&question, "--yes")? {
@@ -95,7 +95,7 @@ impl QueueArgs {
 }
 
 /// What one worker has to do.
-async fn own(kernel: &mut KernelClient, of: QueueChangeParams) -> Result<Vec<TaskView>, CommandError> {
+async fn tasks_queued(kernel: &mut KernelClient, of: QueueChangeParams) -> Result<Vec<TaskView>, CommandError> {
     let who = of.who.or_else(|| Some("hero".to_owned()));
     let QueueListResult { queues, .. } = kernel.call::<QueueList>(&QueueListParams { path: of.path, who }).await?;
     Ok(queues.into_iter().flat_map(|queue| queue.tasks).collect())

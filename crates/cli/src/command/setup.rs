@@ -15,7 +15,7 @@ use crate::command_error::CommandError;
 use crate::console::{Console, ExitResult, OK};
 use crate::show::brain::CLIENTS;
 use crate::show::{Line, setup as page};
-use config::{Additions, Merged};
+use config::{ConfigAdditions, ConfigEdit};
 use find::{FoundKey, FoundProvider};
 use serde::Serialize;
 use std::io::Write;
@@ -142,7 +142,7 @@ impl SetupArgs {
         }
         let fresh: Vec<&FoundProvider> = found.iter().filter(|found| !known.contains(&found.name)).collect();
         let keys = self.copies(&fresh, console);
-        let additions = Additions::of(&fresh, |found| self.key_of(found, console));
+        let additions = ConfigAdditions::of(&fresh, |found| self.key_of(found, console));
         let has_default = additions.has_tiers() || config::has_default(&current).map_err(|why| broken(&file, &why))?;
         let brain = if has_default { None } else { only_client(&clients, &usable, &fresh) };
         let additions = elsewhere
@@ -153,7 +153,7 @@ impl SetupArgs {
             found: found.iter().map(|found| FoundView { known: known.contains(&found.name), ..found.view() }).collect(),
             config: file.clone(),
             adds: additions.text(&current),
-            by_hand: matches!(merged, Merged::ByHand),
+            by_hand: matches!(merged, ConfigEdit::ByHand),
             keys,
             written: false,
             trial: None,
@@ -169,12 +169,12 @@ impl SetupArgs {
         if !console.json {
             console.out.wrapped(&page::plan(&report));
         }
-        if let Merged::ByHand = merged {
+        if let ConfigEdit::ByHand = merged {
             return Err(CommandError::new(ErrorCode::BadInput, format!("`{}` cannot be added to", file.display()))
                 .why("its `providers` or `models` stand in one line")
                 .fix("add the lines above by hand; they count at once"));
         }
-        if let Merged::Text(text) = &merged {
+        if let ConfigEdit::Text(text) = &merged {
             if !self.yes && !console.confirm("write this?", "--yes")? {
                 console.note(Line::new().faint("nothing was written"));
                 return OK;

@@ -174,8 +174,8 @@ impl<'a> TalkScreen<'a> {
                 Some(TerminalSize { rows, columns }) = sizes.recv(), if !self.only_watches => {
                     let _ = self.notes.note(RESIZE, &TerminalSize { rows, columns }).await;
                 }
-                _ = terminate.recv() => return Err(left("SIGTERM")),
-                _ = hang_up.recv() => return Err(left("SIGHUP")),
+                _ = terminate.recv() => return Err(ended_by_signal("SIGTERM")),
+                _ = hang_up.recv() => return Err(ended_by_signal("SIGHUP")),
             }
         }
     }
@@ -225,6 +225,6 @@ impl Drop for TalkScreen<'_> {
     }
 }
 
-fn left(why: &str) -> CommandError {
+fn ended_by_signal(why: &str) -> CommandError {
     CommandError::new(ErrorCode::Unavailable, "the talk was left").why(why).fix("`skep talk` goes on in the same conversation")
 }

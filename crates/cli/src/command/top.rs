@@ -207,7 +207,7 @@ impl<'a> Board<'a> {
     /// Brings the question in sight and the story of whoever is selected.
     async fn follow_selection(&mut self) -> Result<(), CommandError> {
         fetch(&mut self.kernel, &mut self.top.inbox).await?;
-        let Some(task) = self.top.wanted() else { return Ok(()) };
+        let Some(task) = self.top.story_to_load() else { return Ok(()) };
         let filter = RecordFilter { task: Some(task), limit: Some(STORY_RECORDS), reverse: true, ..RecordFilter::default() };
         let lines = Pages::new(filter).all(&mut self.kernel).await?;
         let records: Vec<ParsedRecord> = lines.iter().rev().filter_map(|line| ParsedRecord::parse(line)).collect();
@@ -242,7 +242,7 @@ impl<'a> Board<'a> {
     async fn talk(&mut self, pid: Pid, name: &str) -> Result<(), CommandError> {
         let zones = self.kernel.call::<ZoneStatus>(&ZoneStatusParams::default()).await?.zones;
         let Some(zone) = zones.iter().find(|zone| zone.processes.iter().any(|process| process.pid == pid)) else {
-            self.top.tell(Tone::Wait, format!("{name} belongs to no repository, so there is nobody to talk with"));
+            self.top.set_notice(Tone::Wait, format!("{name} belongs to no repository, so there is nobody to talk with"));
             return Ok(());
         };
         let failed = |error: std::io::Error| CommandError::new(ErrorCode::Internal, "`skep talk` cannot be started").why(error);
@@ -251,9 +251,9 @@ impl<'a> Board<'a> {
         let mut child = command.args(["talk", name, "--zone", &zone.path]).spawn().map_err(failed)?;
         let ended = self.wait_for(&mut child).await.map_err(failed)?;
         match ended.success() {
-            true => self.top.tell(Tone::Good, format!("the talk with {name} is over")),
+            true => self.top.set_notice(Tone::Good, format!("the talk with {name} is over")),
             false => {
-                self.top.tell(Tone::Wait, format!("there was no talk with {name}"));
+                self.top.set_notice(Tone::Wait, format!("there was no talk with {name}"));
                 // What it said stands on the screen that is covered next.
                 self.console.note(Line::new().faint("any key goes back to `skep top`"));
                 one_key().await.map_err(failed)?;

@@ -16,7 +16,7 @@ use crate::show::transcript::Transcript;
 use crate::show::{Line, Page, task};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
-use watched::Watched;
+use watched::WatchStream;
 use wire::code::EXIT_FAILED;
 use wire::method::Nothing;
 use wire::method::queue::QueueListParams;
@@ -66,9 +66,11 @@ impl WatchArgs {
                 let lines = records(&mut kernel, task).await?;
                 let after_seq = lines.last().and_then(|line| ParsedRecord::parse(line)).map(|record| record.seq);
                 // Of one that is over there is nothing to wait for.
-                let watched = match ended(&lines) {
+                let watched = match exit_code_of(&lines) {
                     Some(_) => None,
-                    None => Some(Watched::open(kernel, &ProcWatchParams { task: Some(task), after_seq, ..Default::default() }).await?.0),
+                    None => {
+                        Some(WatchStream::open(kernel, &ProcWatchParams { task: Some(task), after_seq, ..Default::default() }).await?.0)
+                    }
                 };
                 lines.iter().for_each(|line| story.print(line));
                 watched
@@ -123,7 +125,7 @@ impl WatchArgs {
 
 impl WatchArgs {
     /// Takes a place beside a worker, or all, and tells the recent past.
-    async fn attach(&self, mut kernel: KernelClient, story: &mut Follower<'_>) -> Result<Watched, CommandError> {
+    async fn attach(&self, mut kernel: KernelClient, story: &mut Follower<'_>) -> Result<WatchStream, CommandError> {
         story.names = names(&mut kernel).await?;
         let mut params = ProcWatchParams { past: PAST_RECORDS, ..ProcWatchParams::default() };
         if let Some(who) = &self.who {
@@ -134,7 +136,7 @@ impl WatchArgs {
         }
         let tasks = kernel.call::<TaskList>(&TaskListParams { path: params.path.clone() }).await?.tasks;
         // Whoever finds no place is told nothing else.
-        let (watched, past) = Watched::open(kernel, &params).await?;
+        let (watched, past) = WatchStream::open(kernel, &params).await?;
         story.open(&tasks, params.worker.as_deref());
         story.tell_past(&past);
         if self.who.is_none() {
@@ -146,11 +148,11 @@ impl WatchArgs {
 }
 
 /// How a task has ended, by its records.
-fn ended(lines: &[String]) -> Option<u8> {
-    lines.iter().filter_map(|line| ParsedRecord::parse(line)).fold(None, |ended, record| ended_by(&record, ended))
+fn exit_code_of(lines: &[String]) -> Option<u8> {
+    lines.iter().filter_map(|line| ParsedRecord::parse(line)).fold(None, |ended, record| exit_code_after(&record, ended))
 }
 
-fn ended_by(record: &ParsedRecord, before: Option<u8>) -> Option<u8> {
+fn exit_code_after(record: &ParsedRecord, before: Option<u8>) -> Option<u8> {
     match &record.event {
         Some(Event::TaskFinished(_)) => Some(0),
         Some(Event::TaskFailed(_) | Event::TaskCancelled(_) | Event::TaskStopped(_)) => Some(EXIT_FAILED),
@@ -253,7 +255,7 @@ impl<'a> Follower<'a> {
     fn print(&mut self, line: &str) {
         let Some(record) = ParsedRecord::parse(line) else { return };
         if self.task.is_some() {
-            self.ended = ended_by(&record, self.ended);
+            self.ended = exit_code_after(&record, self.ended);
         }
         self.take_note(&record);
         if self.console.json {

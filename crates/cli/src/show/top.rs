@@ -135,7 +135,7 @@ fn processes(frame: &mut Frame<'_>, area: Rect, top: &Top, colour: bool) {
     }
     put(frame, Rect { height: area.height.min(1), ..area }, &[head.faint(if has_prompt { "  prompt" } else { "" })], colour);
     let list = Rect { y: area.y + area.height.min(1), height: area.height.saturating_sub(1), ..area };
-    let (at, shown) = (top.at().unwrap_or(0), usize::from(list.height));
+    let (at, shown) = (top.selected_row().unwrap_or(0), usize::from(list.height));
     let from = (at + 1).saturating_sub(shown);
     let mut drawn = Vec::new();
     for (n, (row, stem)) in rows.iter().zip(&stems).enumerate().skip(from).take(shown) {

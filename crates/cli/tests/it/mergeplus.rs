@@ -1,7 +1,7 @@
 //! Merges that are sent back, taken in part, committed or made anew, and several tasks in one repository.
 
 use crate::common::provider::eventually;
-use crate::common::{HOLDS, Site, text};
+use crate::common::{HOLDS, Site, script, text};
 use serde_json::Value;
 use std::process::Command;
 
@@ -11,13 +11,6 @@ fn site() -> Site {
     site.git(&["config", "user.email", "ann@x.y"]);
     site.trust();
     site
-}
-
-/// A script in a file of its own, so that several can be at work.
-fn script(site: &Site, name: &str, text: &str) -> String {
-    let path = site.folder.path().join(name);
-    std::fs::write(&path, text).unwrap();
-    format!("script:{}", path.display())
 }
 
 /// A task whose changes wait for their merge.

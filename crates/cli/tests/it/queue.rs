@@ -1,7 +1,7 @@
 //! The order in which a worker does things, and who may change it. All of it is on record, and a kernel that is killed forgets none of it.
 
 use crate::common::provider::eventually;
-use crate::common::{Site, text};
+use crate::common::{Site, script, text};
 use serde_json::Value;
 
 const OPEN: &str = "capabilities:\n- {name: all, match: {syscall: '*'}, action: allow, reason: a test}\n";
@@ -12,12 +12,6 @@ fn site(config: &str) -> Site {
     let site = Site::new(&[(".skep/policy.yaml", OPEN), ("skep.yml", config)]);
     site.trust();
     site
-}
-
-fn script(site: &Site, name: &str, text: &str) -> String {
-    let path = site.folder.path().join(name);
-    std::fs::write(&path, text).unwrap();
-    format!("script:{}", path.display())
 }
 
 /// What is queued for the first worker, as `skep queue` numbers it.

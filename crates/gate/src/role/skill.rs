@@ -175,7 +175,7 @@ impl Skill {
     }
 
     /// What it does with these values. A value is put where its name stands and is never read as anything else.
-    pub fn with(&self, values: &BTreeMap<String, Value>) -> SkillWork {
+    pub fn filled_in(&self, values: &BTreeMap<String, Value>) -> SkillWork {
         match &self.work {
             SkillWork::Prompt(text) => SkillWork::Prompt(fill(text, values)),
             SkillWork::Command(words) => SkillWork::Command(words.iter().map(|word| fill(word, values)).collect()),

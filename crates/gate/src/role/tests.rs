@@ -67,7 +67,7 @@ fn parameters_have_types_and_every_mistake_is_told() {
     let given = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
         pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
     };
-    let work = |pairs: &[(&str, &str)]| skill.values(&given(pairs)).map(|values| skill.with(&values));
+    let work = |pairs: &[(&str, &str)]| skill.values(&given(pairs)).map(|values| skill.filled_in(&values));
     let prompt = |text: &str| Ok(SkillWork::Prompt(text.to_owned()));
     assert_eq!(work(&[("what", "src")]), prompt("Review src, 2 deep."));
     assert_eq!(work(&[("what", "{{depth}}"), ("depth", "1.5"), ("loud", "true")]), prompt("Review {{depth}}, 1.5 deep.true"));
@@ -89,7 +89,7 @@ fn a_value_stays_one_word_of_a_command() {
     let found = parsed("", &[("r/skills/say.md", text)]);
     let skill = found.find_skill("say", None).unwrap().skill;
     let values = skill.values(&[("what".to_owned(), "a; rm -rf {{x}}".to_owned())].into()).unwrap();
-    assert_eq!(skill.with(&values), SkillWork::Command(vec!["echo".into(), "a; rm -rf {{x}}".into()]));
+    assert_eq!(skill.filled_in(&values), SkillWork::Command(vec!["echo".into(), "a; rm -rf {{x}}".into()]));
 }
 
 #[test]
@@ -121,5 +121,5 @@ fn a_worker_is_told_its_brief_and_its_skills() {
     );
     let role = found.role("r").unwrap().unwrap();
     let expected = "Your role in this project is r.\n\nBe strict.\n\nYou know these skills:\n\n## lint\nRun: make lint\n\n## look\nLook.";
-    assert_eq!(told("r", role), expected);
+    assert_eq!(role_brief("r", role), expected);
 }

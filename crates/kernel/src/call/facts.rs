@@ -3,9 +3,9 @@
 //! **Invariant.** The file that is decided is the file that is opened: each place is opened once, here, and goes with the permit.
 
 use crate::Kernel;
-use crate::open_workspace::OpenWorkspace;
 use gate::{Details, GateFacts, Request, TrustedPolicy, network_target, used_room};
 use policy::OwnedPath;
+use room::OpenWorkspace;
 use sandbox::Template;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;

@@ -1,39 +1,25 @@
-//! The network of a room: what a job asks for at its doors passes the gate like any call.
+//! The doors of a job: to the world, to models, to the kernel's own tools, and for the hooks of a client.
 //!
-//! One call stands for all that one job does with one host, port and method, so that a person's yes to a host is enough for an
-//! install that opens ten tunnels; each connection has a record of its own. **Invariant.** Nothing leaves a room but under a permit
-//! for exactly this host, port and method, and the call of that permit ends after the last byte that it let out. A yes is good for
-//! new connections as long as what it rests on: the policy's version, the grant that was used, and no ban given since.
+//! **Invariant.** What the doors let out is settled after they are closed, and before the call that runs the job is.
 
-use super::run::Ran;
-use super::settle;
 use crate::Kernel;
-use crate::work::WorkKey;
 use agent::{BRAIN_RUN, RoomTools, TalkHook};
-use gate::{Details, GateDecision, Permit, Request, used_room};
+use gate::{Request, used_room};
 use models::RoomModels;
 use parking_lot::Mutex;
-use sandbox::egress::{
-    self, Behind, ConnectionMeter, Destination, EgressDenial, EgressPermit, EgressPolicy, EgressVerdict, End, Swap, Tally, Timeouts,
-};
-use sandbox::{Door, HOOK_PORT, MODELS_PORT, PROXY_PORT, TOOLS_PORT, Template};
-use serde_json::{Value, json};
-use std::collections::HashMap;
-use std::pin::Pin;
+use room::{EgressGate, WorkKey};
+use sandbox::{Door, HOOK_PORT, MODELS_PORT, TOOLS_PORT, Template};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tool::JobNetwork;
-use world::event::{NetClosed, RecordsDropped};
-use world::{BanId, CallId, Code, Refusal, limits};
-use world::{Fault, Stop};
+use world::{CallId, Fault};
 
 /// A job's way out, from before it starts until what it let out is on record.
 pub(super) struct RoomNetwork {
-    gate: Arc<EgressGate>,
+    kernel: Arc<Kernel>,
+    egress: Arc<EgressGate>,
     models: Option<RoomModels>,
     /// The kernel's own tools, for a vendor's client.
     tools: Option<Arc<RoomTools>>,
@@ -56,33 +42,15 @@ impl RoomNetwork {
         }
         let tools = (request.tool == BRAIN_RUN).then(|| Arc::new(RoomTools::new(kernel.clone(), request, call)));
         let hook = kernel.talks.hook_of(request);
-        let gate = EgressGate {
-            kernel,
-            request: request.clone(),
-            call,
-            template,
-            known: tokio::sync::Mutex::new(HashMap::new()),
-            records: AtomicU64::new(0),
-            dropped: AtomicU64::new(0),
-        };
-        Ok(RoomNetwork { gate: Arc::new(gate), models, tools, hook, running: Mutex::new(Vec::new()), over: watch::channel(false).0 })
-    }
-
-    /// The doors to the world; none in a room that reaches nothing but models.
-    fn outward(&self) -> Vec<(u16, Behind)> {
-        if self.gate.template.network != sandbox::Network::Restricted {
-            return Vec::new();
-        }
-        let given = self.gate.kernel.rooms.given();
-        let services = given.host_services.services.iter().filter(|service| service.door);
-        [(PROXY_PORT, Behind::Proxy)].into_iter().chain(services.map(|service| (service.port, Behind::Place(service.ask())))).collect()
+        let egress = Arc::new(EgressGate::new(kernel.gate.clone(), kernel.rooms.clone(), request.clone(), call, template));
+        Ok(RoomNetwork { kernel, egress, models, tools, hook, running: Mutex::new(Vec::new()), over: watch::channel(false).0 })
     }
 
     /// Closes the doors, waits until nothing passes through them any more, and settles what was let out.
     pub async fn close(self) -> Result<(), Fault> {
-        let (gate, running) = (Arc::clone(&self.gate), std::mem::take(&mut *self.running.lock()));
+        let (egress, running) = (Arc::clone(&self.egress), std::mem::take(&mut *self.running.lock()));
         self.over.send_replace(true);
-        close(gate, running).await
+        close(egress, running).await
     }
 }
 
@@ -94,10 +62,10 @@ impl Drop for RoomNetwork {
             return;
         }
         self.over.send_replace(true);
-        let gate = Arc::clone(&self.gate);
-        let hold = gate.kernel.tasks.works.begin(WorkKey::default());
+        let egress = Arc::clone(&self.egress);
+        let hold = self.kernel.tasks.works.begin(WorkKey::default());
         tokio::spawn(async move {
-            if let Err(fault) = close(gate, running).await {
+            if let Err(fault) = close(egress, running).await {
                 world::log!("skep: what a job did on the network is not on record: {fault}");
             }
             drop(hold);
@@ -105,12 +73,12 @@ impl Drop for RoomNetwork {
     }
 }
 
-async fn close(gate: Arc<EgressGate>, running: Vec<JoinHandle<()>>) -> Result<(), Fault> {
+async fn close(egress: Arc<EgressGate>, running: Vec<JoinHandle<()>>) -> Result<(), Fault> {
     for attending in running {
         // One that panicked has no more to tell.
         let _ = attending.await;
     }
-    gate.settle().await
+    egress.settle().await
 }
 
 impl JobNetwork for RoomNetwork {
@@ -118,36 +86,12 @@ impl JobNetwork for RoomNetwork {
         let models = self.models.iter().map(|_| MODELS_PORT);
         let (tools, hook) = (self.tools.iter().map(|_| TOOLS_PORT), self.hook.iter().map(|_| HOOK_PORT));
         let own = models.chain(tools).chain(hook);
-        self.outward().into_iter().map(|(port, _)| port).chain(own).map(|port| Door { port }).collect()
+        self.egress.doors().into_iter().map(|(port, _)| port).chain(own).map(|port| Door { port }).collect()
     }
 
     fn environment(&self) -> Vec<(String, String)> {
         let models = self.models.as_ref().map(|models| models.environment(MODELS_PORT)).unwrap_or_default();
-        if self.gate.template.network != sandbox::Network::Restricted {
-            return models;
-        }
-        let proxy = format!("http://127.0.0.1:{PROXY_PORT}");
-        let named = |names: &[&str], value: &str| names.iter().map(|name| ((*name).to_owned(), value.to_owned())).collect::<Vec<_>>();
-        let mut env = named(&["HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "CARGO_HTTP_PROXY"], &proxy);
-        env.extend(named(&["NO_PROXY", "no_proxy"], "127.0.0.1,localhost,::1"));
-        // Node's own fetch looks at the proxy only when it is told to.
-        env.extend(named(&["NODE_USE_ENV_PROXY", "PIP_DISABLE_PIP_VERSION_CHECK"], "1"));
-        env.extend(named(&["npm_config_audit", "npm_config_fund", "npm_config_update_notifier"], "false"));
-        // It tries again after 10 and 60 seconds, which is long for a no.
-        env.extend(named(&["npm_config_fetch_retry_mintimeout"], "1000"));
-        env.extend(named(&["npm_config_fetch_retry_maxtimeout"], "5000"));
-        let given = self.gate.kernel.rooms.given();
-        let host_services = &given.host_services;
-        for service in &host_services.services {
-            let name = format!("SKEP_SERVICE_{}", service.name.to_ascii_uppercase().replace('-', "_"));
-            let at = if service.door { format!("127.0.0.1:{}", service.port) } else { format!("{}:{}", service.host, service.port) };
-            env.push((name, at));
-        }
-        if self.gate.template.secrets {
-            env.extend(host_services.secrets.iter().map(|(name, secret)| (name.clone(), secret.sentinel.clone())));
-        }
-        env.extend(models);
-        env
+        self.egress.environment().into_iter().chain(models).collect()
     }
 
     fn serve_doors(&self, doors: Vec<TcpListener>) {
@@ -157,9 +101,8 @@ impl JobNetwork for RoomNetwork {
             let mut over = self.over.subscribe();
             async move { drop(over.wait_for(|over| *over).await) }
         };
-        for ((_, behind), door) in self.outward().into_iter().zip(doors.by_ref()) {
-            let gate: Arc<dyn EgressPolicy> = Arc::<EgressGate>::clone(&self.gate);
-            running.push(tokio::spawn(egress::serve(door, behind, gate, Timeouts::default(), over())));
+        for ((_, behind), door) in self.egress.doors().into_iter().zip(doors.by_ref()) {
+            running.push(tokio::spawn(Arc::clone(&self.egress).serve(door, behind, over())));
         }
         // In this order, so that a door which is not there takes nothing from the next.
         if let Some((models, door)) = self.models.as_ref().and_then(|models| Some((models, doors.next()?))) {
@@ -169,293 +112,13 @@ impl JobNetwork for RoomNetwork {
             running.push(tokio::spawn(tools.serve(door, over())));
         }
         if let Some((hook, door)) = self.hook.as_ref().and_then(|hook| Some((hook, doors.next()?))) {
-            let (hook, kernel, over) = (hook.clone(), self.gate.kernel.clone(), over());
+            let (hook, kernel, over) = (hook.clone(), self.kernel.clone(), over());
             running.push(tokio::spawn(async move {
                 tokio::select! {
                     () = hook.serve(kernel, door) => {}
                     () = over => {}
                 }
             }));
-        }
-    }
-}
-
-/// Who stands at the doors of one job.
-struct EgressGate {
-    kernel: Arc<Kernel>,
-    request: Request,
-    call: CallId,
-    template: Template,
-    known: tokio::sync::Mutex<HashMap<Destination, KnownDestination>>,
-    /// Records of this job's traffic, and those that were too many.
-    records: AtomicU64,
-    dropped: AtomicU64,
-}
-
-/// What was said about a host, and what it rests on besides its grant.
-struct KnownDestination {
-    basis: Basis,
-    answer: EgressAnswer,
-}
-
-/// The version of the policy, and the bans that there were.
-type Basis = (u64, Vec<BanId>);
-
-enum EgressAnswer {
-    Yes(Box<OpenPermit>),
-    No(Refusal),
-}
-
-/// A call that lets something out.
-struct OpenPermit {
-    request: Request,
-    permit: Permit,
-    since: Instant,
-    totals: Arc<Totals>,
-}
-
-#[derive(Default)]
-struct Totals {
-    requests: AtomicU64,
-    up: AtomicU64,
-    down: AtomicU64,
-}
-
-impl EgressPolicy for EgressGate {
-    fn judge<'a>(&'a self, ask: &'a Destination) -> Pin<Box<dyn Future<Output = EgressVerdict> + Send + 'a>> {
-        Box::pin(async move {
-            let no = |refusal: Refusal| EgressDenial { hint: refusal.advice(), reason: refusal.reason };
-            match self.rule(ask).await {
-                Ok(meter) => EgressVerdict::Allow(self.leave(ask, meter)),
-                Err(Stop::Refused(refusal)) if refusal.code == Code::Pending => EgressVerdict::Pending(no(refusal)),
-                Err(Stop::Refused(refusal)) => EgressVerdict::Deny(no(refusal)),
-                Err(Stop::Failed(fault)) => {
-                    EgressVerdict::Deny(EgressDenial { reason: format!("it could not be decided: {fault}"), hint: fault.advice() })
-                }
-            }
-        })
-    }
-
-    fn malformed<'a>(&'a self, why: &'a str) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
-        Box::pin(async move {
-            if !self.may_record() {
-                return;
-            }
-            let request = self.part("net.request", json!({ "malformed": true }));
-            let refusal = Refusal::new(Code::BadInput, why);
-            if let Err(fault) = settle::refuse(&self.kernel, &request, refusal, Instant::now()).await {
-                world::log!("skep: a refusal is not on record: {fault}");
-            }
-        })
-    }
-}
-
-impl EgressGate {
-    /// A request of the job, as a call of the process that runs it.
-    fn part(&self, tool: &str, input: Value) -> Request {
-        let Request { pid, task, zone, run_mode, .. } = self.request;
-        Request { run_mode, of: Some(self.call), ..Request::new(pid, task, zone, tool, input) }
-    }
-
-    /// The meter of a connection that may be opened. What was decided for this job holds for it until the policy, a ban or its own
-    /// grant changes.
-    async fn rule(&self, ask: &Destination) -> Result<ConnectionRecord, Stop> {
-        let mut known = self.known.lock().await;
-        let version = self.kernel.gate.policies.trusted(self.request.zone)?.map_or(0, |trusted| trusted.version);
-        // Read before it is decided anew: what changes in between is found by the next to ask.
-        let basis = (version, self.kernel.ledger.look(|world| world.bans.keys().copied().collect()));
-        match known.get(ask).filter(|known| known.basis == basis && self.stands(&known.answer)).map(|known| &known.answer) {
-            Some(EgressAnswer::Yes(open)) => return Ok(self.meter(ask, open)),
-            Some(EgressAnswer::No(refusal)) => {
-                self.dropped.fetch_add(1, Ordering::Relaxed);
-                return Err(refusal.clone().into());
-            }
-            None => {}
-        }
-        if let Some(KnownDestination { answer: EgressAnswer::Yes(open), .. }) = known.remove(ask) {
-            open.settle(&self.kernel).await?;
-        }
-        let request = match &ask.method {
-            None => self.part("net.connect", json!({ "host": ask.host, "port": ask.port, "room": self.template.name })),
-            Some(method) => {
-                self.part("net.request", json!({ "host": ask.host, "port": ask.port, "method": method, "room": self.template.name }))
-            }
-        };
-        match self.admit(ask, &request).await {
-            Ok(permit) => {
-                let open = OpenPermit { request, permit, since: Instant::now(), totals: Arc::default() };
-                let meter = self.meter(ask, &open);
-                known.insert(ask.clone(), KnownDestination { basis, answer: EgressAnswer::Yes(Box::new(open)) });
-                Ok(meter)
-            }
-            Err(Stop::Refused(refusal)) => {
-                // A question may be answered while the job runs, and a limit may pass; a no is one.
-                if refusal.code != Code::Pending && refusal.retry_after().is_none() {
-                    known.insert(ask.clone(), KnownDestination { basis, answer: EgressAnswer::No(refusal.clone()) });
-                }
-                Err(refusal.into())
-            }
-            Err(failed) => Err(failed),
-        }
-    }
-
-    /// Is the grant behind it still there? One that is used up is: its use was for this job.
-    fn stands(&self, answer: &EgressAnswer) -> bool {
-        let EgressAnswer::Yes(open) = answer else { return true };
-        let Some(grant) = &open.permit.grant else { return true };
-        let over = grant.terms.until.as_ref().is_some_and(|until| until.is_over(&self.kernel.gate.moment()));
-        !over && self.kernel.ledger.look(|world| world.grants.contains_key(&grant.id))
-    }
-
-    async fn admit(&self, ask: &Destination, request: &Request) -> Result<Permit, Stop> {
-        let refuse = async |refusal: Refusal| -> Result<Permit, Stop> {
-            settle::refuse(&self.kernel, request, refusal.clone(), Instant::now()).await?;
-            Err(refusal.into())
-        };
-        let service = self.kernel.rooms.given().host_services.service(ask).is_some();
-        if let Some(hosts) = self.template.hosts.as_ref().filter(|hosts| !service && !hosts.contains(&ask.host)) {
-            let reason = format!("`{}` is not one of the {} hosts of the template `{}`", ask.host, hosts.len(), self.template.name);
-            return refuse(Refusal::new(Code::Denied, reason).hint("use a template that leaves it to the policy")).await;
-        }
-        if let Err(refusal) = self.check_permissions(ask) {
-            return refuse(refusal).await;
-        }
-        // A name that leads nowhere public is refused when it is dialled, whatever a person says: nobody is asked about it.
-        let is_name = ask.host.parse::<std::net::IpAddr>().is_err();
-        if let Some(why) = egress::closed_name(&ask.host).filter(|_| is_name && !service) {
-            let hint = "only public hosts can be reached; the operator can lend a service of this machine to sandboxes";
-            return refuse(Refusal::new(Code::Denied, format!("`{}` cannot be reached: {why}", ask.host)).hint(hint)).await;
-        }
-        for _ in 0..2 {
-            let facts = self.kernel.gate.describe_without_files(request, self.details(ask, request)).await?;
-            if let Some(no) = self.kernel.gate.unsupported_override(request, &facts.call) {
-                return refuse(no).await;
-            }
-            match self.kernel.gate.admit(request, &facts).await? {
-                None => {}
-                Some(GateDecision::Admitted { permit, .. }) => return Ok(permit),
-                Some(GateDecision::Refused { refusal, .. } | GateDecision::Pending { refusal, .. }) => return Err(refusal.into()),
-            }
-        }
-        refuse(gate::stale()).await
-    }
-
-    /// What the permissions of the job's tool say, and of the tool whose work it does.
-    fn check_permissions(&self, ask: &Destination) -> Result<(), Refusal> {
-        // What asks in clear text names its method; a tunnel does not.
-        let is_tunnel = ask.method.is_none();
-        let own = self.kernel.tools.registry.find(&self.request.tool)?;
-        own.manifest().may_reach(&ask.host, is_tunnel)?;
-        self.request.done_for.as_ref().map_or(Ok(()), |other| other.may_reach(&ask.host, is_tunnel))
-    }
-
-    /// What rules see of what the job asks for.
-    fn details(&self, ask: &Destination, request: &Request) -> Details {
-        Details {
-            run_mode: request.run_mode,
-            host: Some(ask.host.clone()),
-            method: ask.method.clone(),
-            port: Some(ask.port),
-            room: Some(used_room(&self.template)),
-            ..Details::of(&request.tool, request.input.clone())
-        }
-    }
-
-    fn leave(&self, ask: &Destination, meter: ConnectionRecord) -> EgressPermit {
-        let given = self.kernel.rooms.given();
-        let host_services = &given.host_services;
-        let (to, tls) = host_services.way(ask);
-        let own = host_services
-            .secrets
-            .iter()
-            .map(|(_, secret)| secret)
-            .filter(|secret| self.template.secrets && secret.hosts.contains(&ask.host));
-        let swaps =
-            own.map(|secret| Swap { sentinel: secret.sentinel.clone(), secret: secret.value.clone(), header: secret.header.clone() });
-        EgressPermit { to, tls, swaps: swaps.collect(), meter: Box::new(meter) }
-    }
-
-    fn meter(&self, ask: &Destination, open: &OpenPermit) -> ConnectionRecord {
-        let Request { pid, task, .. } = open.request;
-        let closed = NetClosed {
-            pid,
-            task,
-            call: open.permit.call,
-            host: ask.host.clone(),
-            port: ask.port,
-            method: ask.method.clone(),
-            up: 0,
-            down: 0,
-            ms: 0,
-            end: String::new(),
-        };
-        let records = self.may_record();
-        ConnectionRecord { kernel: Arc::clone(&self.kernel), closed, totals: Arc::clone(&open.totals), records }
-    }
-
-    /// Is there room for one more record? The totals of its call count it in any case.
-    fn may_record(&self) -> bool {
-        let fits = self.records.fetch_add(1, Ordering::Relaxed) < limits::NET_RECORDS_MAX;
-        if !fits {
-            self.dropped.fetch_add(1, Ordering::Relaxed);
-        }
-        fits
-    }
-
-    async fn settle(&self) -> Result<(), Fault> {
-        let known = std::mem::take(&mut *self.known.lock().await);
-        for (_, known) in known {
-            if let EgressAnswer::Yes(open) = known.answer {
-                open.settle(&self.kernel).await?;
-            }
-        }
-        let count = self.dropped.swap(0, Ordering::Relaxed);
-        if count > 0 {
-            let Request { pid, task, .. } = self.request;
-            self.kernel.ledger.record(RecordsDropped { pid, task, kind: "net.closed".into(), count }).await?;
-        }
-        Ok(())
-    }
-}
-
-impl OpenPermit {
-    async fn settle(self, kernel: &Kernel) -> Result<(), Fault> {
-        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let Totals { requests, up, down } = &*self.totals;
-        let value = json!({ "requests": count(requests), "bytes_up": count(up), "bytes_down": count(down) });
-        let ran = Ran::well(value, self.since.elapsed());
-        settle::finish(kernel, None, &self.request, &self.permit, ran).await.map(drop)
-    }
-}
-
-/// The record of one connection, which is written when it ends.
-struct ConnectionRecord {
-    kernel: Arc<Kernel>,
-    closed: NetClosed,
-    totals: Arc<Totals>,
-    records: bool,
-}
-
-impl ConnectionMeter for ConnectionRecord {
-    fn end(self: Box<Self>, tally: Tally) {
-        let Tally { up, down, duration, end } = tally;
-        let ConnectionRecord { kernel, closed, totals, records } = *self;
-        totals.requests.fetch_add(1, Ordering::Relaxed);
-        totals.up.fetch_add(up, Ordering::Relaxed);
-        totals.down.fetch_add(down, Ordering::Relaxed);
-        if !records {
-            return;
-        }
-        let end = match end {
-            End::Done => "done".to_owned(),
-            End::Refused(why) => format!("refused: {why}"),
-            End::Failed(why) => format!("failed: {why}"),
-        };
-        let ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-        let event = NetClosed { up, down, ms, end: kernel.ledger.redactor.text(&end).into_owned(), ..closed };
-        // Ordered now; on disk at the latest with the end of its call.
-        if let Err(fault) = kernel.ledger.commit(|_, _| (vec![event.into()], ())) {
-            world::log!("skep: a connection is not on record: {fault}");
         }
     }
 }

@@ -7,26 +7,13 @@ use super::network::RoomNetwork;
 use super::subcall::Subcalls;
 use crate::Kernel;
 use crate::job::{JobProcess, may_ask};
-use crate::work::{Hold, WorkKey};
-use gate::{CallFacts, CallerRights, Permit, Request};
+use gate::{CallFacts, CallerRights, Permit, Request, ToolOutcome};
 use policy::Verdict;
+use room::{WorkGuard, WorkKey};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tool::{BreakerGuard, Context, Output, RegisteredTool, ResolvedPath, ToolStop};
 use world::{Code, Fault, FaultKind, Pid, Refusal, Stop, limits};
-
-/// What a tool gave, and how long it took.
-pub(super) struct Ran {
-    pub output: Result<Output, Stop>,
-    pub took: Duration,
-}
-
-impl Ran {
-    /// Of what was carried out elsewhere and went well.
-    pub fn well(value: serde_json::Value, took: Duration) -> Ran {
-        Ran { output: Ok(Output { ok: true, value, retries: 0 }), took }
-    }
-}
 
 /// Runs the tool of an admitted call.
 pub(super) async fn run(
@@ -36,10 +23,10 @@ pub(super) async fn run(
     breaker: BreakerGuard<'_>,
     request: &Request,
     facts: GatheredFacts,
-) -> Ran {
+) -> ToolOutcome {
     let start = Instant::now();
     let output = carry_out(kernel, permit, tool, breaker, request, facts).await;
-    Ran { output, took: start.elapsed() }
+    ToolOutcome { output, took: start.elapsed() }
 }
 
 async fn carry_out(
@@ -96,7 +83,7 @@ async fn use_tool(
     // A walk shows nothing that a call on the path itself would not.
     let walk = Walk::of(kernel, &facts.gate.call);
     let visible = |path: &str| !facts.hides(path) && walk.shows(path, permit.grant.is_some());
-    let given = kernel.rooms.given();
+    let given = kernel.rooms.settings();
     let secrets: Vec<tool::SentinelSecret> = given.host_services.secrets.iter().map(|(_, secret)| secret.clone()).collect();
     let runs_program = tool.command(&request.input).is_some() || request.tool == TEST_RUN;
     let environment = match facts.room.as_ref().filter(|_| runs_program) {
@@ -106,7 +93,7 @@ async fn use_tool(
         }
         None => Vec::new(),
     };
-    let variables = if runs_program { kernel.task_variables(request).await } else { Vec::new() };
+    let variables = if runs_program { kernel.gate.task_variables(request).await } else { Vec::new() };
     let context = Context {
         root: facts.root.fd(),
         project: &facts.project,
@@ -159,11 +146,11 @@ fn open_network(
 }
 
 /// Comes back when the call is to end before its tool does.
-async fn cancelled(kernel: &Kernel, request: &Request, hold: &Hold) -> Refusal {
+async fn cancelled(kernel: &Kernel, request: &Request, hold: &WorkGuard) -> Refusal {
     match request.task.and_then(|task| kernel.ledger.cancelled(task)) {
         // Cancelled after it was admitted and before it could be told.
         Some(refusal) => refusal,
-        None => hold.ended().await,
+        None => hold.cancelled().await,
     }
 }
 

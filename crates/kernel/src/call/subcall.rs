@@ -3,10 +3,9 @@
 //! **Invariant.** A part passes the same gate as any call, with the rights of whoever made the whole, and has its own records that
 //! name the call it is part of. A part never uses the token or the grant of its whole.
 
-use super::run::Ran;
-use super::{consider, settle};
+use super::consider;
 use crate::Kernel;
-use gate::{GateDecision, Request};
+use gate::{GateDecision, Request, ToolOutcome};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use tool::{GateAnswer, Output, PatchedFile, Redirect, SubcallGate};
@@ -34,7 +33,7 @@ impl Subcalls<'_> {
     async fn decide(&self, request: &Request) -> Result<(), Stop> {
         let start = Instant::now();
         let refuse = async |refusal: Refusal| -> Result<(), Stop> {
-            settle::refuse(self.kernel, request, refusal.clone(), start).await?;
+            self.kernel.gate.refuse(request, refusal.clone(), start).await?;
             Err(refusal.into())
         };
         let tool = match self.kernel.tools.find(request) {
@@ -52,7 +51,8 @@ impl Subcalls<'_> {
                 let same = considered.request.input == request.input;
                 let whole = json!({ "part_of": self.call });
                 let output = Output { ok: same, value: whole, retries: 0 };
-                settle::finish(self.kernel, None, &considered.request, &permit, Ran { output: Ok(output), took: Duration::ZERO }).await?;
+                let ran = ToolOutcome { output: Ok(output), took: Duration::ZERO };
+                self.kernel.gate.finish(None, &considered.request, &permit, ran).await?;
                 if same {
                     return Ok(());
                 }

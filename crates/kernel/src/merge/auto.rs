@@ -5,8 +5,8 @@
 
 use super::{Frozen, tree_of};
 use crate::Kernel;
-use crate::throwaway_room::RoomContent;
 use gate::Config;
+use room::RoomContent;
 use sandbox::{Act, Exit, JobSpec};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -24,11 +24,11 @@ pub(super) async fn doubts(kernel: &Kernel, task: &Task, frozen: &Frozen, config
     let project = match trusted.command {
         Some(command) if !trusted.safe.is_empty() => {
             let tree = tree_of(kernel, task)?;
-            let given = kernel.rooms.given();
+            let given = kernel.rooms.settings();
             let shown: Vec<PathBuf> = given.host_binds.binds(&tree.project)?.into_iter().map(|bind| bind.source).collect();
             let toolchains = given.toolchains.get().await.prefixes();
             let shown: Vec<PathBuf> = shown.into_iter().chain(toolchains).collect();
-            let throwaway = kernel.throwaway_room(task.zone, &tree.project, RoomContent::Repository).await?;
+            let throwaway = kernel.throwaways.open(task.zone, &tree.project, RoomContent::Repository).await?;
             let project = Project::look(throwaway.room()?, &tree, frozen, command, &shown).await?;
             throwaway.close().await?;
             Some(project)
@@ -46,7 +46,7 @@ pub(super) async fn test(kernel: &Kernel, task: &Task, merge: MergeId, frozen: &
     let templates = kernel.gate.policies.templates(kernel.gate.policies.trusted(task.zone)?.as_deref())?;
     let template = templates.of_tool("test.run", manifest.as_deref())?;
     let throwaway =
-        kernel.throwaway_room_for(task.zone, &project, RoomContent::Project(kernel.gate.owner(task.id)?), Some(&template.name)).await?;
+        kernel.throwaways.open_for(task.zone, &project, RoomContent::Project(kernel.gate.owner(task.id)?), Some(&template.name)).await?;
     for change in &frozen.changes {
         let path = PathBuf::from(&change.path);
         let (act, stdin) = match &change.new {

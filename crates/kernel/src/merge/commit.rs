@@ -5,7 +5,7 @@
 //! goes on with the recorded one. Where no commit can be made after the files are in, that is on record with its reason.
 
 use crate::Kernel;
-use crate::throwaway_room::RoomContent;
+use room::RoomContent;
 use std::collections::BTreeSet;
 use std::time::{SystemTime, UNIX_EPOCH};
 use workspace::commit::{self as git, NewCommit};
@@ -19,7 +19,7 @@ pub(super) async fn check(kernel: &Kernel, task: &Task, wish: &CommitWish, plan:
     let target = target(kernel, task, wish).await?;
     let steps: Vec<&MergeStep> = plan.steps.iter().collect();
     let project = kernel.ledger.project_of(task.zone)?;
-    let room = kernel.throwaway_room(task.zone, &project, RoomContent::Repository).await?;
+    let room = kernel.throwaways.open(task.zone, &project, RoomContent::Repository).await?;
     let blobs = |blob: &str| kernel.ledger.blob(blob);
     git::check(room.room()?, target.parent.as_deref(), &steps, &blobs, target.is_head()).await?;
     Ok(room.close().await?)
@@ -92,7 +92,7 @@ async fn prepare(
         contents.rebase(&step.path.path, &step.after, &State::Absent, 0, &|bytes| kernel.ledger.keep(bytes))?;
     }
     let shows = RoomContent::Kept(Box::new(contents), kernel.gate.owner(task.id)?);
-    let room = kernel.throwaway_room(task.zone, &project, shows).await?;
+    let room = kernel.throwaways.open(task.zone, &project, shows).await?;
     let (parent, blobs) = (target.parent.as_deref(), |blob: &str| kernel.ledger.blob(blob));
     // Once more: the person may have committed or staged something since they agreed.
     git::check(room.room()?, parent, steps, &blobs, target.is_head()).await?;
@@ -133,7 +133,7 @@ async fn land(
     let Some(index) = index else { return Ok(()) };
     let project = kernel.ledger.project_of(task.zone)?;
     let refreshed = async {
-        let room = kernel.throwaway_room(task.zone, &project, RoomContent::Repository).await?;
+        let room = kernel.throwaways.open(task.zone, &project, RoomContent::Repository).await?;
         let bytes = git::refreshed_index(room.room()?, index.bytes.clone(), parent.as_deref(), commit, paths).await?;
         room.close().await?;
         match bytes {

@@ -5,8 +5,8 @@
 
 use super::with_note;
 use crate::Kernel;
-use crate::throwaway_room::RoomContent;
 use gate::MergeRights;
+use room::RoomContent;
 use std::time::{SystemTime, UNIX_EPOCH};
 use workspace::aside;
 use workspace::repository::{self, write::task_target};
@@ -50,7 +50,7 @@ async fn import(kernel: &Kernel, task: &Task) -> Result<Imported, Stop> {
     let (project, home) = (&opened.project, &kernel.instance.home.path);
     let base = repository::head(project, home).await?;
     let target = task_target(project, home, &task.id.to_string()).await?;
-    let beside = kernel.throwaway_room(task.zone, project, RoomContent::Repository).await?;
+    let beside = kernel.throwaways.open(task.zone, project, RoomContent::Repository).await?;
     let gate = MergeRights::of(&kernel.gate, task)?;
     let read = task_commits::read(&opened.room, beside.room()?, base.as_deref(), &target.objects(), &gate).await;
     beside.close().await?;

@@ -3,11 +3,11 @@
 //! **Invariant.** It happens once, and while nobody goes on with the task: what is taken back is kept as its work again, beside what later
 //! turns made of it. A path that somebody edited since stays as it is and is named. A boot finishes what a crash interrupted.
 
-use crate::counted_work::CountedKind;
 use crate::keep::KeptList;
 use crate::{Kernel, MERGE};
 use gate::{CallFacts, CallerRights, Details, Who, path_details, used_room};
 use policy::{OwnedPath, Verdict};
+use report::CountedKind;
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -262,7 +262,7 @@ async fn undo_rest(kernel: &Kernel, task: &Task, merge: MergeId, plan: &MergePla
     let tree = super::tree_of(kernel, task)?;
     let counter = kernel.tasks.counted.begin(CountedKind::Undoing, Some(task.id), plan.len());
     let at = |moment| {
-        counter.at(workspace::step_of(moment));
+        counter.reached(workspace::step_of(moment));
         kernel.instance.fault_at("undo", moment);
     };
     let paths = plan.revert(&tree, &|blob| kernel.ledger.blob(blob), &at)?;

@@ -1,7 +1,7 @@
 //! The workspace of a replay: finds on record what the original began with, and has `workspace::replay` lay it over the project.
 
 use crate::Kernel;
-use crate::throwaway_room::RoomContent;
+use room::RoomContent;
 use std::path::Path;
 use workspace::replay::{lay, paths_since, unknown};
 use workspace::{Bases, Dirty, Sight};
@@ -34,7 +34,7 @@ pub(crate) async fn rebuild(
     let opened = opened.ok_or_else(|| unknown(format!("{of} had no workspace, so what it started from is not known")))?;
     let base = based.ok_or_else(|| unknown(format!("{of} ended before it was on record what it started from")))?;
     let dirty = Dirty::parse(&kernel.ledger.blob(&base.blob)?)?;
-    let throwaway = kernel.throwaway_room(zone, project, RoomContent::Repository).await?;
+    let throwaway = kernel.throwaways.open(zone, project, RoomContent::Repository).await?;
     let paths = paths_since(throwaway.room()?, of, &base, &dirty, sight).await?;
     if !paths.is_empty() {
         let list: Vec<&str> = paths.iter().map(String::as_str).collect();

@@ -170,23 +170,18 @@ impl<'a> Story<'a> {
     }
 
     pub async fn add(&mut self, scenario: &Scenario, script: &Path) -> Result<(), Stop> {
+        let mode = if scenario.ask { Mode::Ask } else { Mode::Act };
+        let brain = match (scenario.model.is_empty(), scenario.client.is_empty()) {
+            (_, false) => "claude".into(),
+            (false, true) => "native".into(),
+            (true, true) => format!("script:{}", script.display()),
+        };
         let new = NewTask {
-            path: self.bed.project(),
-            mode: if scenario.ask { Mode::Ask } else { Mode::Act },
-            prompt: "play the scenario".into(),
-            brain: Some(match (scenario.model.is_empty(), scenario.client.is_empty()) {
-                (_, false) => "claude".into(),
-                (false, true) => "native".into(),
-                (true, true) => format!("script:{}", script.display()),
-            }),
-            priority: 0,
             calls_max: scenario.limit,
             record: scenario.record,
             tags: scenario.tags.clone(),
-            budget: None,
-            new_worker: false,
-            placement: world::TaskPlacement::default(),
             shape: scenario.shape.clone(),
+            ..NewTask::new(self.bed.project(), mode, "play the scenario".into(), Some(brain))
         };
         self.task = Some(self.kernel()?.add(new).await?.task);
         Ok(())

@@ -107,20 +107,7 @@ async fn denied(Ground { kernel, zone, .. }: Ground) -> Result<(), Stop> {
 fn task(project: &Path, mode: world::Mode, lines: &str) -> NewTask {
     let script = project.with_extension("script");
     std::fs::write(&script, lines).unwrap_or_else(|error| panic!("{error}"));
-    NewTask {
-        path: project.to_owned(),
-        mode,
-        prompt: "work".into(),
-        brain: Some(format!("script:{}", script.display())),
-        priority: 0,
-        calls_max: None,
-        record: false,
-        tags: vec![],
-        budget: None,
-        new_worker: false,
-        placement: world::TaskPlacement::default(),
-        shape: kernel::TaskShape::default(),
-    }
+    NewTask::new(project.to_owned(), mode, "work".into(), Some(format!("script:{}", script.display())))
 }
 
 /// A foreman that waits for a person is still what the operator called it: its worker gets nothing that is denied to that tag.

@@ -1,4 +1,4 @@
-//! `shell.run`: a program in the room.
+//! `shell.run`: a program in the room; and `sandbox.run`, the same for a person who follows the job, for as long as the manifest allows.
 
 use super::{exactly, exactly_of, job, path_in, shown_directory, time_asked, words};
 use crate::context::Context;
@@ -13,11 +13,25 @@ use world::limits::JOB_MS_DEFAULT;
 use world::{Code, Refusal};
 
 #[derive(Debug)]
-pub(super) struct ShellRun(pub(super) Manifest);
+pub(super) struct ShellRun {
+    manifest: Manifest,
+    /// How long a program runs that asks for no time of its own.
+    default_ms: u64,
+}
+
+impl ShellRun {
+    pub fn for_brains(manifest: Manifest) -> ShellRun {
+        ShellRun { manifest, default_ms: JOB_MS_DEFAULT }
+    }
+
+    pub fn for_person(manifest: Manifest) -> ShellRun {
+        ShellRun { default_ms: manifest.timeout_ms, manifest }
+    }
+}
 
 impl Tool for ShellRun {
     fn manifest(&self) -> &Manifest {
-        &self.0
+        &self.manifest
     }
 
     fn named_paths(&self, input: &Value) -> Vec<NamedPath> {
@@ -33,29 +47,25 @@ impl Tool for ShellRun {
     }
 
     fn time_limit(&self, input: &Value) -> Result<Duration, Refusal> {
-        time_asked(&self.0, input)
+        time_asked(&self.manifest, input)
     }
 
     fn dry_run(&self, input: &Value, paths: &[ResolvedPath], context: &Context<'_>) -> Result<String, ToolStop> {
-        dry_run(input, paths, context)
+        job::room(context)?;
+        let [path] = exactly_of(paths)?;
+        Ok(format!("run `{}` in {}", words(input, "command").join(" "), shown_directory(path)?))
     }
 
     fn execute<'a>(&'a self, input: &'a Value, paths: Vec<ResolvedPath>, context: &'a Context<'a>) -> ToolFuture<'a> {
         Box::pin(async move {
             let [path] = exactly(paths)?;
-            run(input, path, context, JOB_MS_DEFAULT).await
+            run(input, path, context, self.default_ms).await
         })
     }
 }
 
-pub(super) fn dry_run(input: &Value, paths: &[ResolvedPath], context: &Context<'_>) -> Result<String, ToolStop> {
-    job::room(context)?;
-    let [path] = exactly_of(paths)?;
-    Ok(format!("run `{}` in {}", words(input, "command").join(" "), shown_directory(path)?))
-}
-
 /// Runs the input's command in its `cwd`, for `ms` where it asks for no other time.
-pub(super) async fn run(input: &Value, resolved: ResolvedPath, context: &Context<'_>, ms: u64) -> Result<Output, ToolStop> {
+async fn run(input: &Value, resolved: ResolvedPath, context: &Context<'_>, ms: u64) -> Result<Output, ToolStop> {
     let cwd = match (&resolved.real, resolved.kind) {
         (Real::Inside(path), PathKind::Directory) => {
             if path == "." {

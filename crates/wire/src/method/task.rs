@@ -4,9 +4,10 @@ use super::brain_output::BrainOutputView;
 use super::model::WaitView;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+pub use world::TaskStatus;
 use world::{
-    Budget, CommitWish, MergePath, MergeState, Mode, PathChange, Pid, Remedy, ReviewId, Side, Spend, TaskId, TaskPlacement, TaskState,
-    ToolList, UsageTotals, ZoneId,
+    Budget, CommitWish, MergePath, MergeState, Mode, PathChange, Pid, Remedy, ReviewId, Side, Spend, TaskId, TaskPlacement, ToolList,
+    UsageTotals, ZoneId,
 };
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -131,57 +132,6 @@ pub struct TaskAwaitParams {
     pub task: TaskId,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TaskStatus {
-    Queued,
-    Running,
-    /// Waits for a person; the view names the review.
-    Parked,
-    /// Could not go on, and waits to be retried.
-    Stopped,
-    Done,
-    Failed,
-    Cancelled,
-}
-
-impl TaskStatus {
-    /// Does nobody work on it, and nothing wait for an answer?
-    pub fn at_rest(self) -> bool {
-        self.ended() || self == TaskStatus::Stopped
-    }
-
-    pub fn ended(self) -> bool {
-        matches!(self, TaskStatus::Done | TaskStatus::Failed | TaskStatus::Cancelled)
-    }
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            TaskStatus::Queued => "queued",
-            TaskStatus::Running => "running",
-            TaskStatus::Parked => "parked",
-            TaskStatus::Stopped => "stopped",
-            TaskStatus::Done => "done",
-            TaskStatus::Failed => "failed",
-            TaskStatus::Cancelled => "cancelled",
-        }
-    }
-}
-
-impl From<TaskState> for TaskStatus {
-    fn from(state: TaskState) -> TaskStatus {
-        match state {
-            TaskState::Queued => TaskStatus::Queued,
-            TaskState::Running => TaskStatus::Running,
-            TaskState::Parked { .. } => TaskStatus::Parked,
-            TaskState::Stopped => TaskStatus::Stopped,
-            TaskState::Done => TaskStatus::Done,
-            TaskState::Failed => TaskStatus::Failed,
-            TaskState::Cancelled => TaskStatus::Cancelled,
-        }
-    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,6 +1,6 @@
 //! Adds a client's program, or a name for a brain, to `config.yml`, as carefully as `skep setup` adds providers.
 
-use super::config::{self, Additions, Merged};
+use super::config::{self, ConfigAdditions, ConfigEdit};
 use super::{broken, read, rejected, restore, write_private};
 use crate::command_error::CommandError;
 use crate::console::Console;
@@ -15,11 +15,11 @@ pub async fn add_brain(name: &str, command: &[String], alias: Option<&str>, yes:
         return Err(CommandError::new(ErrorCode::WrongState, format!("`{name}` stands in `brains` of config.yml already"))
             .fix(format!("change it there: {}", file.display())));
     }
-    let additions = Additions::default().brain(name, command, alias);
+    let additions = ConfigAdditions::default().brain(name, command, alias);
     let text = match config::merge(&current, &additions).map_err(|why| broken(&file, &why))? {
-        Merged::Text(text) => text,
-        Merged::Same => return Ok(false),
-        Merged::ByHand => {
+        ConfigEdit::Text(text) => text,
+        ConfigEdit::Same => return Ok(false),
+        ConfigEdit::ByHand => {
             return Err(CommandError::new(ErrorCode::BadInput, format!("`{}` cannot be added to", file.display()))
                 .why("its `brains` stand in one line")
                 .fix(format!("add this by hand:\n{}", additions.text(""))));

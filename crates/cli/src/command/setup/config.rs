@@ -32,7 +32,7 @@ const TIERS: [&str; 3] = ["strategic", "tactical", "operational"];
 
 /// What is to be added: providers, the tiers that lead to the first of them, brains, and the brain of tasks that name none.
 #[derive(Default)]
-pub struct Additions {
+pub struct ConfigAdditions {
     providers: Vec<(String, Entry)>,
     models: Vec<(String, Entry)>,
     brains: Vec<(String, Entry)>,
@@ -57,7 +57,7 @@ impl Entry {
 
 /// A text with its additions.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Merged {
+pub enum ConfigEdit {
     /// There is nothing to add.
     Same,
     Text(String),
@@ -65,9 +65,9 @@ pub enum Merged {
     ByHand,
 }
 
-impl Additions {
-    pub fn of(found: &[&FoundProvider], key_of: impl Fn(&FoundProvider) -> Option<KeyName>) -> Additions {
-        let mut additions = Additions::default();
+impl ConfigAdditions {
+    pub fn of(found: &[&FoundProvider], key_of: impl Fn(&FoundProvider) -> Option<KeyName>) -> ConfigAdditions {
+        let mut additions = ConfigAdditions::default();
         for found in found {
             let dialect = if let [one] = found.dialects { json!(one) } else { json!(found.dialects) };
             let mut provider = vec![("url", json!(found.url)), ("dialect", dialect)];
@@ -84,7 +84,7 @@ impl Additions {
     }
 
     /// A client's program, or what a name for a brain stands for.
-    pub fn brain(mut self, name: &str, command: &[String], alias: Option<&str>) -> Additions {
+    pub fn brain(mut self, name: &str, command: &[String], alias: Option<&str>) -> ConfigAdditions {
         let command = (!command.is_empty()).then(|| ("command", json!(command)));
         let fields = command.into_iter().chain(alias.map(|alias| ("alias", json!(alias)))).collect();
         self.brains.push((name.to_owned(), Entry::Fields(fields)));
@@ -92,8 +92,8 @@ impl Additions {
     }
 
     /// The brain of tasks that name none.
-    pub fn default_brain(self, name: Option<&str>) -> Additions {
-        Additions { brain: name.map(str::to_owned), ..self }
+    pub fn default_brain(self, name: Option<&str>) -> ConfigAdditions {
+        ConfigAdditions { brain: name.map(str::to_owned), ..self }
     }
 
     pub fn has_tiers(&self) -> bool {
@@ -148,12 +148,12 @@ pub fn has_default(text: &str) -> Result<bool, String> {
     Ok(has_models || ["brain", "model"].iter().any(|key| read.get(*key).is_some_and(|value| !value.is_null())))
 }
 
-pub fn merge(current: &str, additions: &Additions) -> Result<Merged, String> {
+pub fn merge(current: &str, additions: &ConfigAdditions) -> Result<ConfigEdit, String> {
     let before = read(current)?;
     let missing = additions.missing(&before);
     let brain = additions.missing_brain(&before);
     if missing.is_empty() && brain.is_none() {
-        return Ok(Merged::Same);
+        return Ok(ConfigEdit::Same);
     }
     let mut wanted = before.clone();
     let mut text = current.to_owned();
@@ -163,11 +163,11 @@ pub fn merge(current: &str, additions: &Additions) -> Result<Merged, String> {
         if section.is_null() {
             *section = Value::Object(Map::new());
         }
-        let Value::Object(section) = section else { return Ok(Merged::ByHand) };
+        let Value::Object(section) = section else { return Ok(ConfigEdit::ByHand) };
         section.extend(entries.iter().map(|(key, entry)| (key.clone(), entry.value())));
         match insert(&text, name, &entries, before.contains_key(name)) {
             Some(added) => text = added,
-            None => return Ok(Merged::ByHand),
+            None => return Ok(ConfigEdit::ByHand),
         }
     }
     if let Some(brain) = brain {
@@ -175,7 +175,7 @@ pub fn merge(current: &str, additions: &Additions) -> Result<Merged, String> {
         wanted.insert("brain".to_owned(), json!(brain));
     }
     // INVARIANT: nothing else changed, whatever the file looks like.
-    Ok(if read(&text).is_ok_and(|after| after == wanted) { Merged::Text(text) } else { Merged::ByHand })
+    Ok(if read(&text).is_ok_and(|after| after == wanted) { ConfigEdit::Text(text) } else { ConfigEdit::ByHand })
 }
 
 /// The text with these entries in a section that it has or not.
@@ -263,7 +263,7 @@ mod tests {
     use super::super::find::FoundKey;
     use super::*;
 
-    fn additions() -> Additions {
+    fn additions() -> ConfigAdditions {
         let found = FoundProvider {
             name: "anthropic".into(),
             from: String::new(),
@@ -273,7 +273,7 @@ mod tests {
             is_free: false,
             models: ["big".into(), "mid".into(), "small:4b".into()],
         };
-        Additions::of(&[&found], |_| Some(KeyName::File("/home/o'neil/.skep/keys/providers/anthropic".into())))
+        ConfigAdditions::of(&[&found], |_| Some(KeyName::File("/home/o'neil/.skep/keys/providers/anthropic".into())))
     }
 
     const WHOLE: &str = "providers:\n  anthropic:\n    url: 'https://api.anthropic.com'\n    dialect: anthropic\n    key: { file: '/home/o''neil/.skep/keys/providers/anthropic' }\nmodels:\n  strategic: anthropic/big\n  tactical: anthropic/mid\n  operational: 'anthropic/small:4b'\n";
@@ -281,17 +281,17 @@ mod tests {
     #[test]
     fn a_new_file_has_all_of_it() {
         let merged = merge("", &additions()).unwrap();
-        let Merged::Text(text) = merged else { panic!("{merged:?}") };
+        let ConfigEdit::Text(text) = merged else { panic!("{merged:?}") };
         assert_eq!(text.replace("\n\n", "\n"), WHOLE);
         assert_eq!(additions().text(""), WHOLE);
-        assert_eq!(merge(&text, &additions()), Ok(Merged::Same));
+        assert_eq!(merge(&text, &additions()), Ok(ConfigEdit::Same));
         assert_eq!(providers(&text), Ok(vec!["anthropic".to_owned()]));
     }
 
     #[test]
     fn what_stands_in_the_file_stays_as_it_is() {
         let current = "# mine\nreview: {deadline: 5m}   # soon\nproviders:   # all of them\n    # the first\n    local:\n        url: http://127.0.0.1:1\n        dialect: chat\nmodels:\n    tactical: local/x\n";
-        let Merged::Text(text) = merge(current, &additions()).unwrap() else { panic!() };
+        let ConfigEdit::Text(text) = merge(current, &additions()).unwrap() else { panic!() };
         for line in current.lines() {
             assert!(text.lines().any(|own| own == line), "{line} is gone:\n{text}");
         }
@@ -300,7 +300,7 @@ mod tests {
         assert_eq!(read["providers"].as_object().unwrap().len(), 2);
         assert!(!additions().text(current).contains("tactical"), "what is there is not added");
         for empty in ["providers:\n", "providers: {}\n", "providers: ~ # none\nreview: {}\n", "review: {}"] {
-            let Merged::Text(text) = merge(empty, &additions()).unwrap() else { panic!("{empty}") };
+            let ConfigEdit::Text(text) = merge(empty, &additions()).unwrap() else { panic!("{empty}") };
             assert_eq!(providers(&text), Ok(vec!["anthropic".to_owned()]), "{text}");
         }
     }
@@ -308,7 +308,7 @@ mod tests {
     #[test]
     fn what_cannot_be_added_to_is_left_alone() {
         for odd in ["providers: {local: {url: u}}\n", "{providers: {local: {url: u}}}\n", "\"providers\":\n  local: {url: u}\n"] {
-            assert_eq!(merge(odd, &additions()), Ok(Merged::ByHand), "{odd}");
+            assert_eq!(merge(odd, &additions()), Ok(ConfigEdit::ByHand), "{odd}");
         }
         assert!(merge("providers: [\n", &additions()).is_err());
         assert!(merge("- a list\n", &additions()).is_err());
@@ -317,18 +317,19 @@ mod tests {
     #[test]
     fn brains_are_added_beside_what_is_there() {
         let command = ["/opt/my agent/run".to_owned(), "--acp".to_owned()];
-        let additions = Additions::default().brain("goose", &command, None).brain("opus", &[], Some("claude@anthropic/claude/opus/v4.5"));
+        let additions =
+            ConfigAdditions::default().brain("goose", &command, None).brain("opus", &[], Some("claude@anthropic/claude/opus/v4.5"));
         let additions = additions.default_brain(Some("opus"));
         let current = "brains:\n  codex:\n    command: [codex]\n";
-        let Merged::Text(text) = merge(current, &additions).unwrap() else { panic!() };
+        let ConfigEdit::Text(text) = merge(current, &additions).unwrap() else { panic!() };
         let read = read(&text).unwrap();
         assert_eq!(read["brains"]["goose"], json!({"command": command}));
         assert_eq!((&read["brains"]["opus"]["alias"], &read["brain"]), (&json!("claude@anthropic/claude/opus/v4.5"), &json!("opus")));
-        assert_eq!(merge(&text, &additions), Ok(Merged::Same));
+        assert_eq!(merge(&text, &additions), Ok(ConfigEdit::Same));
         assert_eq!(entry(&text, "brains", "codex").unwrap(), Some(json!({"command": ["codex"]})));
         assert_eq!((has_default(current), has_default(&text), has_default("models: {tactical: a/b}")), (Ok(false), Ok(true), Ok(true)));
         // A brain that stands there stays.
-        let other = merge("brain: native\n", &Additions::default().default_brain(Some("claude")));
-        assert_eq!(other, Ok(Merged::Same));
+        let other = merge("brain: native\n", &ConfigAdditions::default().default_brain(Some("claude")));
+        assert_eq!(other, Ok(ConfigEdit::Same));
     }
 }

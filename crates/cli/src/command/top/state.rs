@@ -132,7 +132,7 @@ impl Top {
         self.snapshot.processes.iter().filter(fits).collect()
     }
 
-    pub fn at(&self) -> Option<usize> {
+    pub fn selected_row(&self) -> Option<usize> {
         self.rows().iter().position(|row| Some(row.pid) == self.selected)
     }
 
@@ -141,13 +141,13 @@ impl Top {
     }
 
     /// The task whose story belongs on the screen; the last one stays where there is none.
-    pub fn wanted(&self) -> Option<TaskId> {
+    pub fn story_to_load(&self) -> Option<TaskId> {
         self.current().and_then(|row| row.task).filter(|task| self.story.task != Some(*task))
     }
 
     /// Selects the first that works, where nobody is selected or the selected one is gone.
     fn settle(&mut self) {
-        if self.at().is_none() {
+        if self.selected_row().is_none() {
             let rows = self.rows();
             let busy = rows.iter().find(|row| row.task.is_some()).or(rows.first());
             self.selected = busy.map(|row| row.pid);
@@ -157,12 +157,12 @@ impl Top {
     fn step(&mut self, forward: bool, by: usize) {
         let rows = self.rows();
         let last = rows.len().saturating_sub(1);
-        let at = self.at().unwrap_or(0);
+        let at = self.selected_row().unwrap_or(0);
         let to = if forward { at.saturating_add(by).min(last) } else { at.saturating_sub(by) };
         self.selected = rows.get(to).map(|row| row.pid);
     }
 
-    pub fn tell(&mut self, tone: Tone, text: impl Into<String>) {
+    pub fn set_notice(&mut self, tone: Tone, text: impl Into<String>) {
         self.notice = Some(Notice { tone, text: text.into() });
     }
 
@@ -255,7 +255,7 @@ impl Top {
         };
         match wish {
             Some(wish) => self.ends = Some(wish),
-            None => self.tell(Tone::Wait, "it has no task to end; `skep kernel stop` stops the kernel"),
+            None => self.set_notice(Tone::Wait, "it has no task to end; `skep kernel stop` stops the kernel"),
         }
     }
 
@@ -266,7 +266,7 @@ impl Top {
             Some(task) if row.paused => Some(TopAction::Resume { task }),
             Some(task) => Some(TopAction::Pause { task }),
             None => {
-                self.tell(Tone::Wait, "it has no sandbox open that could be paused");
+                self.set_notice(Tone::Wait, "it has no sandbox open that could be paused");
                 None
             }
         }
@@ -276,7 +276,7 @@ impl Top {
         self.notice = None;
         let row = self.current()?;
         if matches!(row.role.as_str(), "kernel" | "operator") {
-            self.tell(Tone::Wait, "one talks with a worker: select one first");
+            self.set_notice(Tone::Wait, "one talks with a worker: select one first");
             return None;
         }
         Some(TopAction::Talk { pid: row.pid, name: row.name.clone() })
@@ -310,7 +310,7 @@ pub mod tests {
     #[test]
     fn the_first_that_works_is_selected_and_stays_so() {
         let mut top = top();
-        assert_eq!((name(&top), top.wanted()), ("worker.1", Some(TaskId(7))));
+        assert_eq!((name(&top), top.story_to_load()), ("worker.1", Some(TaskId(7))));
         press(&mut top, "jj");
         assert_eq!(name(&top), "worker.2");
         press(&mut top, "jjjjk");
@@ -318,7 +318,7 @@ pub mod tests {
         let again = arrange(sources(), &ContextSizes::default(), &top.snapshot, 2_000);
         top.refresh(again);
         assert_eq!(name(&top), "helper.1");
-        assert_eq!(top.wanted(), None, "who has no task leaves the last story");
+        assert_eq!(top.story_to_load(), None, "who has no task leaves the last story");
     }
 
     #[test]
@@ -357,7 +357,7 @@ pub mod tests {
         top.key(&KeyPress::Escape, 0);
         assert_eq!(top.rows().len(), 5);
         press(&mut top, "/nowhere");
-        assert_eq!((top.rows().len(), top.current().is_none(), top.wanted()), (0, true, None));
+        assert_eq!((top.rows().len(), top.current().is_none(), top.story_to_load()), (0, true, None));
         press(&mut top, "q");
         assert_eq!(top.filter, "nowhereq", "a q is a letter of it");
     }

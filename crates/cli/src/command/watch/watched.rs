@@ -9,15 +9,15 @@ use wire::method::watch::{BEAT, BEAT_MS, LIVE, ProcWatchParams};
 use wire::table::ProcWatch;
 use wire::{ClientError, ErrorCode, KernelClient, Notification, ResponseStream, StreamItem};
 
-pub struct Watched {
+pub struct WatchStream {
     responses: ResponseStream<ProcWatch>,
     /// Beside everything else: a person may think long about a question.
     beats: JoinHandle<()>,
 }
 
-impl Watched {
+impl WatchStream {
     /// Takes a place and gives the past that was asked for, oldest first.
-    pub async fn open(kernel: KernelClient, params: &ProcWatchParams) -> Result<(Watched, Vec<String>), CommandError> {
+    pub async fn open(kernel: KernelClient, params: &ProcWatchParams) -> Result<(WatchStream, Vec<String>), CommandError> {
         let (responses, mut notes) = kernel.begin::<ProcWatch>(params).await?;
         let beats = tokio::spawn(async move {
             loop {
@@ -27,7 +27,7 @@ impl Watched {
                 }
             }
         });
-        let (mut watched, mut past) = (Watched { responses, beats }, Vec::new());
+        let (mut watched, mut past) = (WatchStream { responses, beats }, Vec::new());
         loop {
             match watched.responses.next().await? {
                 StreamItem::Note(note) if note.method == LIVE => return Ok((watched, past)),
@@ -54,7 +54,7 @@ impl Watched {
     }
 }
 
-impl Drop for Watched {
+impl Drop for WatchStream {
     fn drop(&mut self) {
         self.beats.abort();
     }

@@ -23,6 +23,13 @@ capabilities:
 - {name: merges, match: {syscall: merge.apply}, action: require_review, reason: merges wait for a person}
 ";
 
+/// A script for the scripted brain in a file of its own, so that several can be at work; gives the value of `--brain`.
+pub fn script(site: &Site, name: &str, text: &str) -> String {
+    let path = site.folder.path().join(name);
+    std::fs::write(&path, text).unwrap();
+    format!("script:{}", path.display())
+}
+
 pub struct Site {
     pub folder: tempfile::TempDir,
 }
@@ -72,9 +79,7 @@ impl Site {
 
     /// A script for the scripted brain; gives the value of `--brain`.
     pub fn script(&self, text: &str) -> String {
-        let path = self.folder.path().join("script");
-        std::fs::write(&path, text).unwrap();
-        format!("script:{}", path.display())
+        script(self, "script", text)
     }
 
     pub fn command(&self, arguments: &[&str]) -> Command {

@@ -4,9 +4,8 @@
 //! all but the newest hundred of a repository and branch. **Invariant.** A line has no control character and no secret that is known now,
 //! whatever was known when it was written.
 
-use crate::Kernel;
 use journal::Filter;
-use ledger::event_of;
+use ledger::{Ledger, event_of};
 use serde_json::Value;
 use world::{Event, Fault, Pid, Stop, TaskId, World, ZoneId};
 
@@ -78,9 +77,18 @@ pub struct TranscriptSize {
     pub is_whole: bool,
 }
 
-impl Kernel {
+/// All transcripts that a ledger holds.
+pub struct Transcripts<'a> {
+    ledger: &'a Ledger,
+}
+
+impl Transcripts<'_> {
+    pub fn of(ledger: &Ledger) -> Transcripts<'_> {
+        Transcripts { ledger }
+    }
+
     /// Lines of transcripts, oldest first, a page at a time.
-    pub fn transcript(&self, query: &TranscriptQuery) -> Result<TranscriptPage, Stop> {
+    pub fn read(&self, query: &TranscriptQuery) -> Result<TranscriptPage, Stop> {
         if let Some(task) = query.task {
             self.ledger.task(task)?;
         }
@@ -105,7 +113,7 @@ impl Kernel {
                 if query.zone.is_some() && !self.ledger.look(|world| is_of_zone(world, task)) {
                     continue;
                 }
-                for (speaker, text) in self.spoken(&event)? {
+                for (speaker, text) in self.said_by(&event)? {
                     let text = self.clean_line(&text);
                     if wanted.as_ref().is_some_and(|wanted| !text.to_lowercase().contains(wanted)) {
                         continue;
@@ -125,7 +133,7 @@ impl Kernel {
     }
 
     /// How much the clients of these tasks wrote.
-    pub fn transcript_sizes(&self, tasks: &[TaskId]) -> Result<Vec<TranscriptSize>, Fault> {
+    pub fn sizes(&self, tasks: &[TaskId]) -> Result<Vec<TranscriptSize>, Fault> {
         let size = |task: &TaskId| {
             let mut size = TranscriptSize { task: *task, lines: 0, bytes: 0, talks: 0, is_whole: true };
             for event in self.ledger.events(*task, &["brain.transcribed", "brain.talked"])? {
@@ -150,7 +158,7 @@ impl Kernel {
     }
 
     /// What a record says, and who.
-    fn spoken(&self, event: &Event) -> Result<Vec<(&'static str, String)>, Fault> {
+    fn said_by(&self, event: &Event) -> Result<Vec<(&'static str, String)>, Fault> {
         let all = |speaker: &'static str, text: &str| text.lines().map(|line| (speaker, line.to_owned())).collect();
         Ok(match event {
             Event::TaskQueued(e) => all("prompt", &format!("{}: {}", e.mode.as_str(), e.prompt)),

@@ -83,7 +83,7 @@ pub struct WatchSeat {
 
 impl WatchSeat {
     /// It is still there.
-    pub fn heard(&self, now: Instant) {
+    pub fn keep_place(&self, now: Instant) {
         let mut list = self.watchers.0.lock();
         if let Some(watcher) = list.open.iter_mut().find(|watcher| watcher.number == self.number) {
             watcher.heard = now;
@@ -131,7 +131,7 @@ mod tests {
         let (watchers, begin) = (Arc::new(Watchers::default()), Instant::now());
         let silent = watchers.join(Some(Pid(3)), "worker.1", begin).unwrap();
         let lively = watchers.join(Some(Pid(3)), "worker.1", begin).unwrap();
-        lively.heard(after(begin, 30));
+        lively.keep_place(after(begin, 30));
         assert_eq!(watchers.sweep(after(begin, 30)), 0);
         assert_eq!(watchers.sweep(after(begin, 60)), 0, "a minute is not more than a minute");
         assert_eq!(watchers.sweep(after(begin, 61)), 1);
@@ -139,8 +139,8 @@ mod tests {
         let goes_on = tokio::time::timeout(Duration::ZERO, lively.dropped()).await;
         assert!(goes_on.is_err(), "who was heard stays");
         // What is heard too late brings nothing back.
-        silent.heard(after(begin, 62));
-        lively.heard(after(begin, 62));
+        silent.keep_place(after(begin, 62));
+        lively.keep_place(after(begin, 62));
         assert_eq!(watchers.sweep(after(begin, 122)), 0);
         assert_eq!(watchers.sweep(after(begin, 123)), 1);
     }
@@ -149,7 +149,7 @@ mod tests {
     fn who_comes_when_all_places_are_taken_gets_that_of_a_silent_one() {
         let (watchers, begin) = (Arc::new(Watchers::default()), Instant::now());
         let seats: Vec<_> = (0..10).map(|_| watchers.join(None, "everything", begin).unwrap()).collect();
-        seats[1..].iter().for_each(|seat| seat.heard(after(begin, 50)));
+        seats[1..].iter().for_each(|seat| seat.keep_place(after(begin, 50)));
         assert!(watchers.join(None, "everything", after(begin, 60)).is_err());
         let late = watchers.join(None, "everything", after(begin, 61));
         assert!(late.is_ok());

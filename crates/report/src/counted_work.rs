@@ -2,8 +2,8 @@
 //!
 //! **Invariant.** A work is listed exactly as long as its [`WorkCounter`] lives.
 
-use crate::work::RunningCall;
-use crate::{Kernel, WorkHold};
+use crate::WorkHold;
+use ledger::Ledger;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,7 +32,7 @@ pub struct CountedWork {
 
 /// All long work under way.
 #[derive(Debug, Default)]
-pub(crate) struct CountedWorks {
+pub struct CountedWorks {
     entries: Mutex<Vec<Arc<Entry>>>,
     hold: Option<Arc<WorkHold>>,
 }
@@ -76,7 +76,7 @@ impl CountedWorks {
         WorkCounter { works: Arc::clone(self), entry }
     }
 
-    fn list(&self) -> Vec<CountedWork> {
+    pub fn list(&self) -> Vec<CountedWork> {
         let view = |entry: &Arc<Entry>| CountedWork {
             kind: entry.kind,
             task: entry.task,
@@ -85,6 +85,20 @@ impl CountedWorks {
             ms: u64::try_from(entry.since.elapsed().as_millis()).unwrap_or(u64::MAX),
         };
         self.entries.lock().iter().map(view).collect()
+    }
+
+    /// Somebody has read the journal up to this record.
+    pub fn read_up_to(&self, seq: u64) {
+        if let Some(hold) = &self.hold {
+            hold.reached("reading", seq);
+        }
+    }
+
+    /// Verifies the whole journal; how far it is can be seen meanwhile.
+    pub fn verify_journal(self: &Arc<CountedWorks>, ledger: &Ledger) -> Result<journal::Report, journal::JournalError> {
+        let journal = ledger.journal();
+        let counter = self.begin(CountedKind::Verifying, None, journal.head().count);
+        journal.verify_telling(&|records| counter.reached(records))
     }
 }
 
@@ -96,14 +110,14 @@ impl WorkCounter {
     }
 
     /// So many are done, unless more were.
-    pub fn at(&self, done: u64) {
+    pub fn reached(&self, done: u64) {
         self.entry.done.fetch_max(done, Ordering::Relaxed);
         self.held(done);
     }
 
     fn held(&self, done: u64) {
         if let Some(hold) = &self.works.hold {
-            hold.at(self.entry.kind.as_str(), done);
+            hold.reached(self.entry.kind.as_str(), done);
         }
     }
 }
@@ -111,39 +125,6 @@ impl WorkCounter {
 impl Drop for WorkCounter {
     fn drop(&mut self) {
         self.works.entries.lock().retain(|entry| !Arc::ptr_eq(entry, &self.entry));
-    }
-}
-
-/// Lines of a running command that are told.
-const LINES: usize = 8;
-
-impl Kernel {
-    /// Calls that are being carried out, with the last lines of their commands; secrets are taken out as they are from results.
-    pub fn running_calls(&self) -> Vec<RunningCall> {
-        let mut calls = self.tasks.works.calls(LINES);
-        for line in calls.iter_mut().flat_map(|call| &mut call.lines) {
-            *line = self.ledger.redactor.text(line).into_owned();
-        }
-        calls
-    }
-
-    /// Long work with files that is under way.
-    pub fn counted_works(&self) -> Vec<CountedWork> {
-        self.tasks.counted.list()
-    }
-
-    /// Somebody has read the journal up to this record.
-    pub fn read_up_to(&self, seq: u64) {
-        if let Some(hold) = &self.instance.tuning.hold {
-            hold.at("reading", seq);
-        }
-    }
-
-    /// Verifies the whole journal; how far it is can be seen meanwhile.
-    pub fn verify_journal(&self) -> Result<journal::Report, journal::JournalError> {
-        let journal = self.ledger.journal();
-        let counter = self.tasks.counted.begin(CountedKind::Verifying, None, journal.head().count);
-        journal.verify_telling(&|records| counter.at(records))
     }
 }
 
@@ -158,8 +139,8 @@ mod tests {
         let merge = works.begin(CountedKind::Merging, Some(TaskId(2)), 9);
         base.step();
         base.step();
-        merge.at(5);
-        merge.at(3);
+        merge.reached(5);
+        merge.reached(3);
         let seen: Vec<_> = works.list().iter().map(|work| (work.kind, work.done, work.total)).collect();
         assert_eq!(seen, [(CountedKind::RecordingBase, 2, 0), (CountedKind::Merging, 5, 9)]);
         drop(base);

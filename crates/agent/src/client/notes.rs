@@ -1,10 +1,11 @@
 //! What a client is told at the beginning of a turn, beside its task: what others changed, and how far it had come.
 
-use crate::Kernel;
-use crate::open_workspace::OpenWorkspace;
+use super::LiveClients;
+use crate::Brains;
 use brain::agent::{KeptState, TurnNotes, state_in};
 use journal::Filter;
 use ledger::event_of;
+use room::OpenWorkspace;
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -27,20 +28,19 @@ pub(super) fn files(opened: &OpenWorkspace) -> KeptState {
     })
 }
 
-impl Kernel {
+impl LiveClients {
     /// What the client of a task is told at the beginning of a turn.
-    pub(super) async fn turn_notes(&self, task: &Task) -> Result<TurnNotes, Stop> {
+    pub(super) async fn turn_notes(&self, brains: &Brains, task: &Task, opened: &OpenWorkspace) -> Result<TurnNotes, Stop> {
         let own = task.memory.last().cloned();
-        let Some(blob) = own.clone().or_else(|| self.brains.last_memory(task)) else { return Ok(TurnNotes::default()) };
+        let Some(blob) = own.clone().or_else(|| brains.last_memory(task)) else { return Ok(TurnNotes::default()) };
         let Some(kept) = self.ledger.blob_if_kept(&blob)?.and_then(|bytes| state_in(&bytes)) else { return Ok(TurnNotes::default()) };
-        let opened = self.workspace_of(task.id).await?;
         if let Some(since_us) = kept.over_us {
-            return self.changed_since(task, &opened, since_us).await;
+            return self.changed_since(task, opened, since_us).await;
         }
         if own.is_none() {
             return Ok(TurnNotes::default());
         }
-        let now = files(&opened);
+        let now = files(opened);
         let differs = |then: &Option<String>, now: &Option<String>| then.is_some() && then != now;
         let is_altered = if kept.state.is_some() { differs(&kept.state, &now.state) } else { differs(&kept.base, &now.base) };
         let (calls, last_output) = self.turn_so_far(task)?;

@@ -4,8 +4,8 @@
 //! must be one that was named. **Invariant.** Nothing is told of a path that an admitted call of the task names, nor after any admitted call
 //! that could have written more than it names.
 
-use crate::Kernel;
-use crate::open_workspace::OpenWorkspace;
+use super::LiveClients;
+use room::OpenWorkspace;
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -23,33 +23,35 @@ const NO_FILES: [&str; 5] = ["brain.run", "model.request", "net.connect", "perso
 
 /// What the admitted calls of a task may have written.
 #[derive(Default)]
-pub(super) struct Announced {
+pub struct Announced {
     paths: BTreeSet<String>,
     /// A command or the like was admitted.
     anything: bool,
     is_read: bool,
 }
 
-/// Paths in the layer of a task whose brain has hands of its own, if nothing admitted accounts for them.
-pub(super) async fn found(announced: Option<&mut Announced>, kernel: &Kernel, task: &Task) -> Result<Option<Vec<String>>, Stop> {
-    match announced {
-        Some(announced) => Ok(Some(announced.missing(kernel, task).await?).filter(|written| !written.is_empty())),
-        None => Ok(None),
+impl LiveClients {
+    /// Paths in the layer of a task whose brain has hands of its own, if nothing admitted accounts for them.
+    pub async fn unannounced(&self, announced: Option<&mut Announced>, task: &Task) -> Result<Option<Vec<String>>, Stop> {
+        match announced {
+            Some(announced) => Ok(Some(announced.missing(self, task).await?).filter(|written| !written.is_empty())),
+            None => Ok(None),
+        }
     }
 }
 
 impl Announced {
     /// Paths in the task's layer that nothing admitted accounts for.
-    async fn missing(&mut self, kernel: &Kernel, task: &Task) -> Result<Vec<String>, Stop> {
+    async fn missing(&mut self, clients: &LiveClients, task: &Task) -> Result<Vec<String>, Stop> {
         if self.anything {
             return Ok(Vec::new());
         }
-        let Some(opened) = kernel.workspaces.find(task.id) else { return Ok(Vec::new()) };
-        let since_us = kernel.ledger.task(task.id)?.workspace.map_or(i64::MAX, |workspace| workspace.since_us);
+        let Some(opened) = clients.workspaces.find(task.id) else { return Ok(Vec::new()) };
+        let since_us = clients.ledger.task(task.id)?.workspace.map_or(i64::MAX, |workspace| workspace.since_us);
         let written = written(&opened, since_us).await?;
         let mut missing = self.unaccounted(&written);
         if !missing.is_empty() || !self.is_read {
-            self.read(kernel, task)?;
+            self.read(clients, task)?;
             missing = self.unaccounted(&written);
         }
         Ok(missing)
@@ -67,9 +69,9 @@ impl Announced {
     }
 
     /// Reads what was admitted so far.
-    fn read(&mut self, kernel: &Kernel, task: &Task) -> Result<(), Stop> {
+    fn read(&mut self, clients: &LiveClients, task: &Task) -> Result<(), Stop> {
         self.is_read = true;
-        for event in kernel.ledger.events(task.id, &["call.admitted"])? {
+        for event in clients.ledger.events(task.id, &["call.admitted"])? {
             let Event::CallAdmitted(CallAdmitted { tool, read_only, paths, run_mode: None, .. }) = event else { continue };
             match tool.as_str() {
                 _ if read_only => {}
@@ -79,7 +81,7 @@ impl Announced {
             }
         }
         // Its earlier work was laid out by the kernel.
-        self.anything |= kernel.ledger.task(task.id)?.kept.is_some();
+        self.anything |= clients.ledger.task(task.id)?.kept.is_some();
         Ok(())
     }
 }

@@ -4,12 +4,13 @@
 //! with is what that task would start it with. **Invariant.** A client that waits is held still, belongs to one worker, and is in this list
 //! and nowhere else; its room belongs to its last task as long as that has a workspace, then to this list, then to the task that takes it.
 
-use crate::Kernel;
-use crate::open_workspace::OpenWorkspace;
-use agent::AgentProgram;
+use crate::AgentProgram;
 use brain::agent::{AgentBoot, IdleAgent, LaunchPlan};
-use host::{OperatorSettings, RoomSettings};
+use gate::Gate;
+use host::{LiveSettings, RoomSettings, Rooms};
+use ledger::Ledger;
 use parking_lot::Mutex;
+use room::{OpenWorkspace, OpenWorkspaces};
 use sandbox::{Bind, HostShare, Template};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tool::KeptJob;
 use workspace::{MaskSet, aside};
-use world::limits::{CLIENT_IDLE_MS, CLIENTS_IDLE_MAX, NO_PROGRESS_MS};
+use world::limits::CLIENTS_IDLE_MAX;
 use world::{Pid, Stop, Task, TaskId};
 
 /// Paths that a reason names; the others are counted.
@@ -31,8 +32,14 @@ const MEMORY_FREE_PART: u64 = 10;
 const END_MAX: Duration = Duration::from_secs(1);
 
 /// The clients that wait, one for each worker at most.
-#[derive(Default)]
 pub struct LiveClients {
+    pub(super) gate: Arc<Gate>,
+    pub(super) ledger: Arc<Ledger>,
+    pub(super) rooms: Arc<Rooms>,
+    pub(super) workspaces: Arc<OpenWorkspaces>,
+    pub(super) settings: Arc<LiveSettings>,
+    /// Where the folders of rooms are.
+    work: PathBuf,
     waiting: Mutex<HashMap<Pid, LiveClient>>,
     /// Why a worker's last client did not stay, until the next one is booted.
     reasons: Mutex<HashMap<Pid, String>>,
@@ -86,13 +93,34 @@ impl ClientTerms {
 }
 
 /// What the room of a task is to be like.
-pub(crate) struct RoomTerms<'a> {
+pub struct RoomTerms<'a> {
     pub found: &'a MaskSet,
     pub shares: &'a [HostShare],
     pub binds: &'a [Bind],
 }
 
 impl LiveClients {
+    /// `work` is where the folders of rooms are.
+    pub fn new(
+        gate: Arc<Gate>,
+        rooms: Arc<Rooms>,
+        workspaces: Arc<OpenWorkspaces>,
+        settings: Arc<LiveSettings>,
+        work: PathBuf,
+    ) -> LiveClients {
+        LiveClients {
+            ledger: gate.ledger.clone(),
+            gate,
+            rooms,
+            workspaces,
+            settings,
+            work,
+            waiting: Mutex::default(),
+            reasons: Mutex::default(),
+            folders: AtomicU64::new(0),
+        }
+    }
+
     pub(super) fn insert(&self, pid: Pid, client: LiveClient) {
         self.waiting.lock().insert(pid, client);
     }
@@ -137,37 +165,30 @@ fn memory_is_short() -> bool {
     matches!((figure("MemTotal:"), figure("MemAvailable:")), (Some(all), Some(free)) if free < all / MEMORY_FREE_PART)
 }
 
-impl Kernel {
+impl LiveClients {
     /// How long a client that has nothing to do stays.
-    pub(crate) fn client_idle(&self) -> Duration {
-        let settings = self.instance.settings.in_force();
-        OperatorSettings::time_or(settings.brain_idle.as_deref(), CLIENT_IDLE_MS)
-    }
-
-    /// How long a brain may make no move.
-    pub(crate) fn brain_patience(&self) -> Duration {
-        let settings = self.instance.settings.in_force();
-        OperatorSettings::time_or(settings.brain_patience.as_deref(), NO_PROGRESS_MS)
+    pub fn idle_time(&self) -> Duration {
+        self.settings.in_force().brain_idle_time()
     }
 
     /// Ends clients that have waited long enough.
-    pub(crate) async fn end_idle_clients(&self) {
-        for (pid, client) in self.clients.due(self.client_idle()) {
-            self.end_client(pid, client, "it had nothing to do for too long, or there was no memory for it").await;
+    pub async fn end_idle(&self) {
+        for (pid, client) in self.due(self.idle_time()) {
+            self.end(pid, client, "it had nothing to do for too long, or there was no memory for it").await;
         }
     }
 
     /// Ends every client that waits.
-    pub(crate) async fn end_clients(&self) {
-        let waiting: Vec<(Pid, LiveClient)> = self.clients.waiting.lock().drain().collect();
+    pub async fn end_all(&self) {
+        let waiting: Vec<(Pid, LiveClient)> = self.waiting.lock().drain().collect();
         for (pid, client) in waiting {
-            drop(tokio::time::timeout(END_MAX, self.end_client(pid, client, "the kernel stopped")).await);
+            drop(tokio::time::timeout(END_MAX, self.end(pid, client, "the kernel stopped")).await);
         }
     }
 
     /// Ends a client that waits, with its room if that is nobody's else.
-    pub(super) async fn end_client(&self, pid: Pid, client: LiveClient, why: impl Into<String>) {
-        self.clients.note(pid, why);
+    pub(super) async fn end(&self, pid: Pid, client: LiveClient, why: impl Into<String>) {
+        self.note(pid, why);
         let LiveClient { job, agent, room, .. } = client;
         job.kill();
         drop((agent, job));
@@ -186,8 +207,8 @@ impl Kernel {
 
     /// Keeps the room of a task that ended, with the client that waits in it, if the next task could have both. Gives the room back where
     /// not. What was written beside the project is kept as always.
-    pub(crate) async fn keep_room(&self, pid: Pid, task: TaskId, opened: OpenWorkspace) -> Option<OpenWorkspace> {
-        if !self.clients.waits_in(pid, task) {
+    pub async fn keep_room(&self, pid: Pid, task: TaskId, opened: OpenWorkspace) -> Option<OpenWorkspace> {
+        if !self.waits_in(pid, task) {
             return Some(opened);
         }
         let why = match opened.is_native() {
@@ -195,13 +216,13 @@ impl Kernel {
             false => Some("containers do not wait".to_owned()),
         };
         if let Some(why) = why {
-            if let Some(client) = self.clients.take(pid) {
-                self.end_client(pid, client, why).await;
+            if let Some(client) = self.take(pid) {
+                self.end(pid, client, why).await;
             }
             return Some(opened);
         }
-        let number = self.clients.folders.fetch_add(1, Ordering::Relaxed);
-        let folder = self.instance.home.work().join(format!("idle-{number}"));
+        let number = self.folders.fetch_add(1, Ordering::Relaxed);
+        let folder = self.work.join(format!("idle-{number}"));
         if let Some(zone) = self.ledger.look(|world| world.tasks.get(&task).map(|task| task.zone)) {
             self.rooms.keep_layers(zone, pid, &opened.work);
         }
@@ -209,7 +230,7 @@ impl Kernel {
             world::log!("skep: the sandbox of {task} does not stay: {error}");
             return Some(opened);
         }
-        let mut waiting = self.clients.waiting.lock();
+        let mut waiting = self.waiting.lock();
         match waiting.get_mut(&pid).filter(|client| client.task == task) {
             Some(client) => {
                 (client.room, client.since) = (Some(opened.moved(folder)), Instant::now());
@@ -220,25 +241,25 @@ impl Kernel {
     }
 
     /// Lets go of a client whose room is closed with its task.
-    pub(crate) async fn forget_client(&self, pid: Pid, task: TaskId) {
+    pub async fn forget(&self, pid: Pid, task: TaskId) {
         let is_left = |client: &LiveClient| client.task == task && client.room.is_none();
         let left = {
-            let mut waiting = self.clients.waiting.lock();
+            let mut waiting = self.waiting.lock();
             if waiting.get(&pid).is_some_and(is_left) { waiting.remove(&pid) } else { None }
         };
         if let Some(client) = left {
-            let why = self.clients.reasons.lock().get(&pid).cloned();
-            self.end_client(pid, client, why.unwrap_or_else(|| format!("the sandbox of {task} was closed"))).await;
+            let why = self.reasons.lock().get(&pid).cloned();
+            self.end(pid, client, why.unwrap_or_else(|| format!("the sandbox of {task} was closed"))).await;
         }
     }
 
     /// The room of the worker's client that waits, for a task that begins, in the task's own folder; the client is that task's then. Where
     /// the task cannot have it, it ends, and the reason is kept.
-    pub(crate) async fn take_idle_room(&self, task: &Task, work: &Path, wanted: RoomTerms<'_>) -> Result<Option<OpenWorkspace>, Stop> {
-        let Some(mut client) = self.clients.take(task.pid) else { return Ok(None) };
+    pub async fn take_room(&self, task: &Task, work: &Path, wanted: RoomTerms<'_>) -> Result<Option<OpenWorkspace>, Stop> {
+        let Some(mut client) = self.take(task.pid) else { return Ok(None) };
         let Some(opened) = client.room.take() else {
             let why = format!("{} is not over: its client has changes that are not in the project", client.task);
-            self.end_client(task.pid, client, why).await;
+            self.end(task.pid, client, why).await;
             return Ok(None);
         };
         let why = match refusal(&client, &opened, task, &wanted) {
@@ -247,19 +268,19 @@ impl Kernel {
         };
         if let Some(why) = why {
             client.room = Some(opened);
-            self.end_client(task.pid, client, why).await;
+            self.end(task.pid, client, why).await;
             return Ok(None);
         }
         let moved = aside(|| std::fs::remove_dir_all(work).and_then(|()| std::fs::rename(&opened.work, work)));
         if let Err(error) = moved {
             client.room = Some(opened);
-            self.end_client(task.pid, client, format!("its sandbox cannot be moved: {error}")).await;
+            self.end(task.pid, client, format!("its sandbox cannot be moved: {error}")).await;
             aside(|| std::fs::create_dir_all(work)).map_err(|error| world::Fault::io("make", work, error))?;
             return Ok(None);
         }
-        self.clients.reasons.lock().insert(task.pid, format!("it had worked on {}", client.task));
+        self.reasons.lock().insert(task.pid, format!("it had worked on {}", client.task));
         client.task = task.id;
-        self.clients.insert(task.pid, client);
+        self.insert(task.pid, client);
         Ok(Some(opened.moved(work.to_owned())))
     }
 }
@@ -268,7 +289,7 @@ impl Kernel {
 fn refusal(client: &LiveClient, opened: &OpenWorkspace, task: &Task, wanted: &RoomTerms<'_>) -> Option<&'static str> {
     match () {
         () if client.job.is_over() => Some("it had ended"),
-        () if agent::is_talk(task) => Some("a person talks with the brain on its own terminal"),
+        () if crate::is_talk(task) => Some("a person talks with the brain on its own terminal"),
         () if task.replays.is_some() || task.kept.is_some() => Some("the task goes on with work that is kept"),
         () if client.terms.brain != task.brain => Some("another brain was asked for"),
         () if !opened.is_masked_as(wanted.found) => Some("other files must be masked"),

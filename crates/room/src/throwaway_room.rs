@@ -2,9 +2,9 @@
 //!
 //! **Invariant.** What is written in one reaches neither the project nor a task, and its folder goes with it; a boot sweeps what a crash left.
 
-use crate::Kernel;
-use crate::work::{RunningWork, WorkKey};
-use gate::Who;
+use crate::{RunningWork, WorkKey};
+use gate::{Gate, Who};
+use host::Rooms;
 use sandbox::{Workspace, WorkspaceSpec};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,14 +14,15 @@ use workspace::{KeptChanges, aside, git_binds, room_fault};
 use world::ZoneId;
 use world::{Fault, FaultKind, Stop};
 
-pub(crate) struct ThrowawayRoom {
+/// A room that goes when this is dropped.
+pub struct ThrowawayRoom {
     room: Option<Workspace>,
     folder: PathBuf,
     works: Arc<RunningWork>,
 }
 
 /// What a throw-away room shows.
-pub(crate) enum RoomContent {
+pub enum RoomContent {
     /// The project for the kernel's own git, without pipes and devices and else as it is.
     Repository,
     /// The project as a job of this process may see it.
@@ -32,23 +33,30 @@ pub(crate) enum RoomContent {
     Kept(Box<KeptChanges>, Who),
 }
 
-impl Kernel {
-    pub(crate) async fn throwaway_room(&self, zone: ZoneId, project: &Path, shows: RoomContent) -> Result<ThrowawayRoom, Stop> {
-        self.throwaway_room_for(zone, project, shows, None).await
+/// Opens them.
+pub struct ThrowawayRooms {
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) rooms: Arc<Rooms>,
+    /// The kernel's own folder, which no room shows.
+    home: PathBuf,
+    works: Arc<RunningWork>,
+}
+
+impl ThrowawayRooms {
+    pub fn new(gate: Arc<Gate>, rooms: Arc<Rooms>, home: &Path, works: Arc<RunningWork>) -> ThrowawayRooms {
+        ThrowawayRooms { gate, rooms, home: home.to_owned(), works }
+    }
+
+    pub async fn open(&self, zone: ZoneId, project: &Path, shows: RoomContent) -> Result<ThrowawayRoom, Stop> {
+        self.open_for(zone, project, shows, None).await
     }
 
     /// For jobs of this template.
-    pub(crate) async fn throwaway_room_for(
-        &self,
-        zone: ZoneId,
-        project: &Path,
-        shows: RoomContent,
-        template: Option<&str>,
-    ) -> Result<ThrowawayRoom, Stop> {
+    pub async fn open_for(&self, zone: ZoneId, project: &Path, shows: RoomContent, template: Option<&str>) -> Result<ThrowawayRoom, Stop> {
         let runtime = self.gate.policies.runtime(zone, template)?;
         let folder = self.rooms.scratch_folder();
         aside(|| std::fs::create_dir_all(&folder)).map_err(|error| Fault::io("make", &folder, error))?;
-        let mut throwaway = ThrowawayRoom { room: None, folder, works: Arc::clone(&self.tasks.works) };
+        let mut throwaway = ThrowawayRoom { room: None, folder, works: Arc::clone(&self.works) };
         let mut spec = WorkspaceSpec::new(project, &throwaway.folder);
         let is_repository = matches!(shows, RoomContent::Repository);
         let found = match &shows {
@@ -60,10 +68,10 @@ impl Kernel {
         spec.masked = found.masks.iter().cloned().collect();
         match shows {
             RoomContent::Task(upper, _) => spec.beneath = Some(upper),
-            RoomContent::Kept(kept, _) => aside(|| lay(&kept, project, &throwaway.folder, &|blob| self.ledger.blob(blob)))?,
+            RoomContent::Kept(kept, _) => aside(|| lay(&kept, project, &throwaway.folder, &|blob| self.gate.ledger.blob(blob)))?,
             RoomContent::Repository | RoomContent::Project(_) => {}
         }
-        spec.binds = git_binds(project, &throwaway.folder, &self.instance.home.path, &found).await?;
+        spec.binds = git_binds(project, &throwaway.folder, &self.home, &found).await?;
         let opened =
             if is_repository { self.rooms.open_room(runtime, spec).await? } else { self.rooms.open_equipped(runtime, spec).await? };
         throwaway.room = Some(opened);

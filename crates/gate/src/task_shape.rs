@@ -3,8 +3,7 @@
 //! All of it comes from the policy files in force, so a worker cannot give itself a role. **Invariant.** Nothing here allows a call: a role
 //! is words and a shorter list of tools, and a command of a skill is a call that is judged as any other.
 
-use crate::Kernel;
-use gate::{Parsed, SkillWork};
+use crate::{Gate, PERSON_ASK, Parsed, Request, SkillWork, WORKER_NAME, WORKER_ROLE};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use world::event::SkillUsed;
@@ -23,7 +22,7 @@ pub struct TaskShape {
 }
 
 /// The same by what the project's files say.
-pub(crate) struct ShapedTask {
+pub struct ShapedTask {
     /// `None` for the worker that every project has.
     pub role: Option<String>,
     pub prompt: String,
@@ -35,7 +34,7 @@ pub(crate) struct ShapedTask {
 
 /// A skill with the values of its parameters.
 #[derive(Clone, Debug)]
-pub(crate) struct ChosenSkill {
+pub struct ChosenSkill {
     pub role: Option<String>,
     pub name: String,
     pub values: BTreeMap<String, Value>,
@@ -47,9 +46,9 @@ impl ChosenSkill {
     }
 }
 
-impl Kernel {
+impl Gate {
     /// What the project's files make of a task.
-    pub(crate) fn shape(&self, trusted: &Parsed, prompt: &str, shape: &TaskShape) -> Result<ShapedTask, Refusal> {
+    pub fn shape(&self, trusted: &Parsed, prompt: &str, shape: &TaskShape) -> Result<ShapedTask, Refusal> {
         if shape.skill.is_none() && !shape.params.is_empty() {
             return Err(Refusal::new(Code::BadInput, "parameters are a skill's, and no skill is named").hint("name the skill"));
         }
@@ -63,14 +62,14 @@ impl Kernel {
             Some(known) => known.role.map(str::to_owned),
             None => shape.role.clone().filter(|role| !trusted.is_hero(role)),
         };
-        let name = role.as_deref().or(trusted.config.crew.hero.role.as_deref()).unwrap_or(gate::WORKER);
+        let name = role.as_deref().or(trusted.config.crew.hero.role.as_deref()).unwrap_or(WORKER_ROLE);
         lists.extend(trusted.tool_lists(name, trusted.role(name)?));
         let Some(known) = known else {
             return Ok(ShapedTask { role, prompt: prompt.to_owned(), command: None, lists, skill: None });
         };
         let values = known.skill.values(&shape.params)?;
         lists.extend(known.skill.tools.clone().map(|tools| ToolList { of: format!("skill {}", known.skill.name), tools }));
-        let (text, command) = match known.skill.with(&values) {
+        let (text, command) = match known.skill.filled_in(&values) {
             SkillWork::Prompt(text) => (text, None),
             SkillWork::Command(words) => (words.join(" "), Some(words)),
         };
@@ -81,8 +80,8 @@ impl Kernel {
 
     /// Refuses a list that names what is no tool: a typo would leave a task without it.
     fn check_tools(&self, tools: &[String]) -> Result<(), Refusal> {
-        gate::check_tools(tools).map_err(|why| Refusal::new(Code::BadInput, why))?;
-        let names: Vec<&str> = self.tools.registry.list().map(|tool| tool.manifest().name.as_str()).chain(UNREGISTERED).collect();
+        crate::check_tools(tools).map_err(|why| Refusal::new(Code::BadInput, why))?;
+        let names: Vec<&str> = self.tools.list().map(|tool| tool.manifest().name.as_str()).chain(UNREGISTERED).collect();
         let is_known = |tool: &str| {
             let list = ToolList { of: String::new(), tools: vec![tool.to_owned()] };
             names.iter().any(|name| list.has(name))
@@ -106,15 +105,15 @@ impl Kernel {
     }
 
     /// What programs of a task are told about it. None of it is secret, and nothing trusts it.
-    pub(crate) async fn task_variables(&self, request: &gate::Request) -> Vec<(String, String)> {
+    pub async fn task_variables(&self, request: &Request) -> Vec<(String, String)> {
         let found = self.ledger.look(|world| {
             let task = world.tasks.get(&request.task?)?;
             Some((task.clone(), world.processes.get(&task.pid)?.clone()))
         });
         let Some((task, process)) = found else { return Vec::new() };
-        let role = if process.role == gate::WORKER { gate::WORKER_NAME } else { process.role.as_str() };
+        let role = if process.role == WORKER_ROLE { WORKER_NAME } else { process.role.as_str() };
         let mut variables = vec![
-            ("SKEP_ZONE", format!("@{}", self.gate.policies.branch(task.zone).await)),
+            ("SKEP_ZONE", format!("@{}", self.policies.branch(task.zone).await)),
             ("SKEP_TASK", task.id.to_string()),
             ("SKEP_WHO", process.name.clone()),
             ("SKEP_ROLE", role.to_owned()),
@@ -129,9 +128,9 @@ impl Kernel {
 }
 
 /// Calls that no manifest stands for.
-const UNREGISTERED: [&str; 3] = ["net.connect", "net.request", agent::PERSON_ASK];
+const UNREGISTERED: [&str; 3] = ["net.connect", "net.request", PERSON_ASK];
 
 /// A script that runs one command, and ends as it ends.
-pub(crate) fn command_script(command: &[String]) -> String {
+pub fn command_script(command: &[String]) -> String {
     format!("call shell.run command={}\nresult\n", json!(command))
 }

@@ -1,9 +1,8 @@
 //! Starts a task's client in the task's room, or has one go on that waited there; and lets it wait for the next task.
 
 use super::live::{ClientTerms, LiveClient};
-use super::notes;
-use crate::{Kernel, call};
-use agent::{AgentProgram, BRAIN_RUN, ClientTranscript, exit_of, run_request};
+use super::{LiveClients, notes};
+use crate::{AgentProgram, BRAIN_RUN, CallDoor, ClientTranscript, exit_of, run_request};
 use brain::BrainFault;
 use brain::agent::{AgentBoot, AgentExit, AgentLauncher, AgentStreams, AttachedAgent, IdleAgent, KeptState, LaunchPlan};
 use gate::{CallOutcome, Request};
@@ -25,7 +24,8 @@ type Exit = Pin<Box<dyn Future<Output = AgentExit> + Send>>;
 
 /// A task's client.
 pub(super) struct RoomAgent {
-    kernel: Arc<Kernel>,
+    door: Arc<dyn CallDoor>,
+    clients: Arc<LiveClients>,
     task: Task,
     program: AgentProgram,
     transcript: Option<ClientTranscript>,
@@ -42,28 +42,28 @@ struct RunningClient {
 }
 
 impl RoomAgent {
-    pub fn new(kernel: Arc<Kernel>, task: Task, program: AgentProgram) -> RoomAgent {
-        RoomAgent { kernel, task, program, transcript: None, terms: None, job: None }
+    pub fn new(door: Arc<dyn CallDoor>, clients: Arc<LiveClients>, task: Task, program: AgentProgram) -> RoomAgent {
+        RoomAgent { door, clients, task, program, transcript: None, terms: None, job: None }
     }
 
     /// What a client is started with for this task.
     fn terms(&self, boot: &AgentBoot, plan: &LaunchPlan) -> Result<ClientTerms, Stop> {
         let request = run_request(&self.task, &self.program, plan);
-        let trusted = self.kernel.gate.policies.in_force(self.task.zone)?;
-        let tool = self.kernel.tools.registry.find(BRAIN_RUN)?;
+        let trusted = self.clients.gate.policies.in_force(self.task.zone)?;
+        let tool = self.clients.gate.tool(BRAIN_RUN)?;
         Ok(ClientTerms {
             brain: self.task.brain.clone(),
             boot: AgentBoot { series: None, may_change: true, ..boot.clone() },
             plan: plan.clone(),
             program: self.program.clone(),
-            template: self.kernel.gate.policies.template_of(&trusted, &request, tool)?,
-            settings: self.kernel.rooms.given(),
+            template: self.clients.gate.policies.template_of(&trusted, &request, tool)?,
+            settings: self.clients.rooms.settings(),
         })
     }
 
     /// Has the room show the project as it is now: it may be open since long before this turn.
     async fn refresh(&self) {
-        if let Some(opened) = self.kernel.workspaces.find(self.task.id)
+        if let Some(opened) = self.clients.workspaces.find(self.task.id)
             && let Err(error) = opened.room.refresh().await
         {
             world::log!("skep: {} may not see what changed in the project: {error}", self.task.id);
@@ -75,13 +75,13 @@ impl RoomAgent {
         let (leave, gone) = watch::channel(false);
         let follower = JobFollower { streams: Streams::Kept(job.clone()), gone };
         let request = Request { live: Some(Arc::new(follower)), ..run_request(&self.task, &self.program, plan) };
-        let kernel = self.kernel.clone();
-        RunningClient { call: tokio::spawn(async move { call::run(&kernel, &request).await }), leave }
+        let door = self.door.clone();
+        RunningClient { call: tokio::spawn(async move { door.call(&request).await }), leave }
     }
 
     /// The end of a call, once nothing of it is left and what the client said is on record.
     fn ended(&mut self, running: RunningClient) -> Exit {
-        let transcript = ClientTranscript::begin(self.kernel.ledger.clone(), self.task.pid, self.task.id);
+        let transcript = ClientTranscript::begin(self.clients.ledger.clone(), self.task.pid, self.task.id);
         let taken_down = self.transcript.insert(transcript).over();
         Box::pin(async move {
             let RunningClient { mut call, leave } = running;
@@ -104,12 +104,12 @@ impl RoomAgent {
     /// Records which process works on the task, as soon as it does.
     fn record_served(&self, job: &Arc<KeptJob>, reused: bool, why: String) {
         // Neither lives on for this: a client that never began has nothing to record.
-        let (kernel, followed, job) = (Arc::downgrade(&self.kernel), job.followed(), Arc::downgrade(job));
+        let (ledger, followed, job) = (Arc::downgrade(&self.clients.ledger), job.followed(), Arc::downgrade(job));
         let (pid, task) = (self.task.pid, Some(self.task.id));
         tokio::spawn(async move {
             followed.await;
-            let (Some(kernel), Some(process)) = (kernel.upgrade(), job.upgrade().and_then(|job| job.pid())) else { return };
-            if let Err(fault) = kernel.ledger.record(BrainServed { pid, task, process, reused, why }).await {
+            let (Some(ledger), Some(process)) = (ledger.upgrade(), job.upgrade().and_then(|job| job.pid())) else { return };
+            if let Err(fault) = ledger.record(BrainServed { pid, task, process, reused, why }).await {
                 world::log!("skep: which client works on a task is not on record: {fault}");
             }
         });
@@ -117,7 +117,7 @@ impl RoomAgent {
 
     /// The client that waits for this task, if it may have it.
     async fn waiting(&self, boot: &AgentBoot, terms: &ClientTerms) -> Option<LiveClient> {
-        let (clients, pid) = (&self.kernel.clients, self.task.pid);
+        let (clients, pid) = (&self.clients, self.task.pid);
         let client = clients.take(pid)?;
         let why = match () {
             () if client.task != self.task.id => Some("another task of the worker goes on"),
@@ -128,7 +128,7 @@ impl RoomAgent {
         match why {
             None => Some(client),
             Some(why) => {
-                self.kernel.end_client(pid, client, why).await;
+                clients.end(pid, client, why).await;
                 None
             }
         }
@@ -143,13 +143,13 @@ impl AgentLauncher for RoomAgent {
             let job = KeptJob::new(in_read, out_write);
             self.refresh().await;
             let running = self.call(&job, &plan);
-            self.record_served(&job, false, self.kernel.clients.reason(self.task.pid));
+            self.record_served(&job, false, self.clients.reason(self.task.pid));
             self.job = Some(job);
             Ok(AgentStreams {
                 input: Box::new(pipe::Sender::from_owned_fd(in_write).map_err(broken)?),
                 output: Box::new(pipe::Receiver::from_owned_fd(out_read).map_err(broken)?),
                 ended: self.ended(running),
-                questions: self.kernel.tasks.questions_of(self.task.id),
+                questions: self.door.questions_of(self.task.id),
             })
         })
     }
@@ -178,9 +178,9 @@ impl AgentLauncher for RoomAgent {
                     });
                 }
             }
-            self.record_served(&job, true, self.kernel.clients.reason(self.task.pid));
+            self.record_served(&job, true, self.clients.reason(self.task.pid));
             self.job = Some(job);
-            let questions = self.kernel.tasks.questions_of(self.task.id);
+            let questions = self.door.questions_of(self.task.id);
             Ok(Some(AttachedAgent { agent, ended: self.ended(running), questions }))
         })
     }
@@ -201,24 +201,24 @@ impl AgentLauncher for RoomAgent {
         Box::pin(async move {
             let (Some(job), Some(_)) = (&self.job, &self.terms) else { return false };
             let why = match () {
-                () if self.kernel.instance.stopping() => "the kernel stopped",
-                () if self.kernel.client_idle().is_zero() => "clients do not wait here (`brain_idle`)",
+                () if self.door.is_stopping() => "the kernel stopped",
+                () if self.clients.idle_time().is_zero() => "clients do not wait here (`brain_idle`)",
                 () if job.has_more() => "a tool of it left something running",
                 () if !job.let_go().await => "it could not be held still",
                 () => return true,
             };
-            self.kernel.clients.note(self.task.pid, why);
+            self.clients.note(self.task.pid, why);
             false
         })
     }
 
     fn files(&mut self) -> KeptState {
-        self.kernel.workspaces.find(self.task.id).map(|opened| notes::files(&opened)).unwrap_or_default()
+        self.clients.workspaces.find(self.task.id).map(|opened| notes::files(&opened)).unwrap_or_default()
     }
 
     fn keep(&mut self, agent: IdleAgent, series: Option<&str>) {
         if let (Some(job), Some(terms)) = (self.job.take(), self.terms.take()) {
-            self.kernel.clients.insert(self.task.pid, LiveClient::new(self.task.id, terms, series, job, agent));
+            self.clients.insert(self.task.pid, LiveClient::new(self.task.id, terms, series, job, agent));
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A paused room stays paused over a restart: its next job waits, and no limit of time counts.
 
-use crate::open_workspace::{OpenWorkspace, OpenWorkspaces};
+use crate::{OpenWorkspace, OpenWorkspaces};
 use sandbox::{DiskUse, JobFigures};
 use workspace::room_fault;
 use world::event::{WorkspacePaused, WorkspaceResumed};
@@ -73,7 +73,7 @@ impl OpenWorkspaces {
 
     /// Pauses an open room, or lets it go on, as the journal has it. Whoever opens a room asks once it can be found: a pause or its end that
     /// was recorded meanwhile did not find it.
-    pub(crate) async fn follow_pause(&self, task: TaskId, opened: &OpenWorkspace) -> Result<(), Fault> {
+    pub async fn follow_pause(&self, task: TaskId, opened: &OpenWorkspace) -> Result<(), Fault> {
         let is_wanted = || {
             let of_task = |world: &World| world.tasks.get(&task)?.workspace.as_ref().map(|workspace| workspace.paused);
             self.ledger.look(of_task).unwrap_or_default()

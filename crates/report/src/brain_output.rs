@@ -3,10 +3,9 @@
 //! Folded from the task's records each time somebody asks. **Invariant.** Figures are of one prompt alone and never add up over several;
 //! what nobody knows is none and not zero.
 
-use crate::Kernel;
 use brain::agent::series_in;
 use journal::Filter;
-use ledger::event_of;
+use ledger::{Ledger, event_of};
 use world::{CostParts, Event, Stop, TaskId, UsageTotals};
 
 /// Records that it is made from.
@@ -42,22 +41,20 @@ pub struct BrainOutput {
     pub memory: Option<String>,
 }
 
-impl Kernel {
-    /// What came of each prompt of a task, in their order.
-    pub fn brain_outputs(&self, id: TaskId, now_ms: i64) -> Result<Vec<BrainOutput>, Stop> {
-        let kinds = KINDS.map(str::to_owned).to_vec();
-        let records = self.ledger.read(&Filter { task: Some(id.to_string()), kinds, ..Filter::default() })?;
-        let mut fold = OutputFold::default();
-        for record in &records {
-            fold.add(record.at_ms, event_of(record)?);
-        }
-        let mut outputs = fold.end(now_ms);
-        for output in &mut outputs {
-            let checkpoint = output.memory.as_deref().map(|blob| self.ledger.blob_if_kept(blob)).transpose()?.flatten();
-            output.series = checkpoint.and_then(|bytes| series_in(&bytes));
-        }
-        Ok(outputs)
+/// What came of each prompt of a task, in their order.
+pub fn brain_outputs(ledger: &Ledger, id: TaskId, now_ms: i64) -> Result<Vec<BrainOutput>, Stop> {
+    let kinds = KINDS.map(str::to_owned).to_vec();
+    let records = ledger.read(&Filter { task: Some(id.to_string()), kinds, ..Filter::default() })?;
+    let mut fold = OutputFold::default();
+    for record in &records {
+        fold.add(record.at_ms, event_of(record)?);
     }
+    let mut outputs = fold.end(now_ms);
+    for output in &mut outputs {
+        let checkpoint = output.memory.as_deref().map(|blob| ledger.blob_if_kept(blob)).transpose()?.flatten();
+        output.series = checkpoint.and_then(|bytes| series_in(&bytes));
+    }
+    Ok(outputs)
 }
 
 #[derive(Default)]

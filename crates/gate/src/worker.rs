@@ -5,7 +5,7 @@ use world::event::{ProcSpawned, WorkerEnrolled};
 use world::{Code, Event, Missing, Pid, Process, ProcessState, Refusal, RefusalKind, TaskState, World, ZoneId};
 
 /// The role of the processes that work on tasks, as policies name it.
-pub const WORKER: &str = "foreman";
+pub const WORKER_ROLE: &str = "foreman";
 /// What they are called by. In homes of earlier versions there are some that are called by their role.
 pub const WORKER_NAME: &str = "worker";
 /// What people may call the role of whoever does what nobody else is named for.
@@ -15,7 +15,7 @@ const NO_ROLES: [&str; 4] = ["kernel", "operator", JOB, CLIENT];
 
 /// The role as people read it.
 pub fn shown_role(role: &str) -> &str {
-    if role == WORKER { WORKER_NAME } else { role }
+    if role == WORKER_ROLE { WORKER_NAME } else { role }
 }
 
 /// Does it work on tasks, whatever its role is called?
@@ -33,7 +33,7 @@ fn workers(world: &World, zone: ZoneId) -> impl Iterator<Item = &Process> {
 }
 
 /// The process that does a zone's work.
-pub fn zone_process(world: &World, zone: ZoneId) -> Option<&Process> {
+pub fn first_worker(world: &World, zone: ZoneId) -> Option<&Process> {
     workers(world, zone).next()
 }
 
@@ -70,9 +70,9 @@ impl WorkerWish {
     /// Reads an address for a project: its role must be one that the project has.
     pub fn new(address: &world::WorkerAddress, project: &Parsed) -> Result<WorkerWish, Refusal> {
         let role = match address.role.as_deref() {
-            None => WORKER,
+            None => WORKER_ROLE,
             // Whatever role the project's own worker has, it is called `worker.1`.
-            Some(role) if project.is_hero(role) => WORKER,
+            Some(role) if project.is_hero(role) => WORKER_ROLE,
             Some(role) if project.role_names().contains(&role) => role,
             Some(role) => {
                 let mut known = project.role_names();
@@ -125,7 +125,7 @@ impl WorkerWish {
     pub fn find_or_enrol(&self, world: &World, zone: ZoneId, user: &str, brain: &BrainNames) -> Result<FoundWorker, Refusal> {
         if let Some(found) = self.find(world, zone, brain)? {
             // Of several of a role, one that has nothing to do; the project's own worker is the first.
-            let is_any = self.index.is_none() && self.role != WORKER;
+            let is_any = self.index.is_none() && self.role != WORKER_ROLE;
             let free = if is_any { self.suitable(world, zone, brain).find(|process| is_free(world, process)) } else { None };
             return Ok(FoundWorker { pid: free.unwrap_or(found).pid, enrolled: Vec::new() });
         }
@@ -168,7 +168,7 @@ fn is_free(world: &World, process: &Process) -> bool {
 /// A worker for one more task: one of a zone that has nothing to do, or a new one, if there are fewer than `max`.
 pub fn free_worker(world: &World, zone: ZoneId, max: usize, user: &str) -> Result<(Pid, Option<ProcSpawned>), Refusal> {
     let all: Vec<&Process> = workers(world, zone).collect();
-    let may_take = |process: &&&Process| process.role == WORKER && process.brain.is_none();
+    let may_take = |process: &&&Process| process.role == WORKER_ROLE && process.brain.is_none();
     if let Some(free) = all.iter().filter(may_take).find(|process| is_free(world, process)) {
         return Ok((free.pid, None));
     }
@@ -182,5 +182,5 @@ pub fn free_worker(world: &World, zone: ZoneId, max: usize, user: &str) -> Resul
     let is_taken = |name: &str| all.iter().any(|process| process.name == name);
     let name = (1..=max).map(|nth| format!("{WORKER_NAME}.{nth}")).find(|name| !is_taken(name)).unwrap_or_else(|| WORKER_NAME.to_owned());
     let pid = world.next_pid();
-    Ok((pid, Some(spawned(pid, name, WORKER, zone, user))))
+    Ok((pid, Some(spawned(pid, name, WORKER_ROLE, zone, user))))
 }

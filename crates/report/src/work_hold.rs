@@ -21,7 +21,7 @@ impl WorkHold {
     }
 
     /// So many steps of `work` are done.
-    pub fn at(&self, work: &str, steps: u64) {
+    pub fn reached(&self, work: &str, steps: u64) {
         if self.work != work || steps < self.steps || self.is_used.swap(true, Ordering::Relaxed) {
             return;
         }
@@ -42,16 +42,16 @@ mod tests {
         let pipe = folder.path().join("pipe");
         let hold = WorkHold::parse(&format!("merging:3:{}", pipe.display())).unwrap();
         // There is no pipe yet, so whoever waited would return at once and be used up.
-        hold.at("merging", 2);
-        hold.at("undoing", 3);
+        hold.reached("merging", 2);
+        hold.reached("undoing", 3);
         assert!(!hold.is_used.load(Ordering::Relaxed));
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
         std::thread::scope(|scope| {
-            let waits = scope.spawn(|| hold.at("merging", 3));
+            let waits = scope.spawn(|| hold.reached("merging", 3));
             drop(std::fs::OpenOptions::new().write(true).open(&pipe).unwrap());
             waits.join().unwrap();
         });
-        hold.at("merging", 4);
+        hold.reached("merging", 4);
         assert!(WorkHold::parse("merging:x:/p").is_none() && WorkHold::parse("merging").is_none());
     }
 }

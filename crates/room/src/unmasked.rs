@@ -1,8 +1,7 @@
 //! What no mask keeps from programs in rooms, told by `policy check` and `trust`: files that only an extension denies, and files that git's
 //! store holds.
 
-use crate::Kernel;
-use crate::throwaway_room::RoomContent;
+use crate::{RoomContent, ThrowawayRooms};
 use gate::{Bundle, POLICY_FILE};
 use policy::Warning;
 use std::collections::BTreeSet;
@@ -22,8 +21,9 @@ const NAMED_MAX: usize = 1_000;
 /// How the warning begins that brains may read nothing.
 pub const NO_READS: &str = "no rule lets this project's brains read a file";
 
-impl Kernel {
-    pub(crate) async fn room_warnings(&self, top: &Path, bundle: &Bundle) -> Result<Vec<Warning>, Stop> {
+impl ThrowawayRooms {
+    /// What rooms over the project at `top` would show by these policy files that nobody expects.
+    pub async fn warnings(&self, top: &Path, bundle: &Bundle) -> Result<Vec<Warning>, Stop> {
         let mut warnings = Vec::new();
         if !bundle.rules.is_empty() {
             let what =
@@ -72,7 +72,7 @@ impl Kernel {
     }
 
     async fn stored(&self, zone: ZoneId, top: &Path) -> Result<Stored, Stop> {
-        let throwaway = self.throwaway_room(zone, top, RoomContent::Repository).await?;
+        let throwaway = self.open(zone, top, RoomContent::Repository).await?;
         let stored = stored::look(throwaway.room()?, HISTORY_MAX).await?;
         throwaway.close().await?;
         Ok(stored)

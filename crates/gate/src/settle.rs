@@ -1,0 +1,173 @@
+//! Settle: the end of a call. Redacts, caps, keeps what is large as a blob, records.
+//!
+//! **Invariant.** What a caller hears of an output, and what is on record of it, holds no secret that is known and nothing that the grant
+//! keeps from the caller.
+
+use crate::{CallEnd, CallOutcome, Gate, Permit, Request, shorten};
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+use tool::{Output, RegisteredTool};
+use world::event::{CallFinished, CallObserved, RecordsDropped};
+use world::{CallId, Constraints, Event, Fault, FaultKind, Observe, Refusal, Stop, limits};
+
+/// What a tool gave, and how long it took.
+pub struct ToolOutcome {
+    pub output: Result<Output, Stop>,
+    pub took: Duration,
+}
+
+impl ToolOutcome {
+    /// Of what was carried out elsewhere and went well.
+    pub fn success(value: Value, took: Duration) -> ToolOutcome {
+        ToolOutcome { output: Ok(Output { ok: true, value, retries: 0 }), took }
+    }
+}
+
+impl Gate {
+    /// Records a refusal that needed no policy: no such tool, bad input, no such file.
+    pub async fn refuse(&self, request: &Request, refusal: Refusal, start: Instant) -> Result<CallOutcome, Fault> {
+        let call = self.record_refusal(request, &refusal).await?;
+        Ok(CallOutcome { call: Some(call), rules: Vec::new(), end: CallEnd::Refused(refusal), gate: start.elapsed(), run: Duration::ZERO })
+    }
+
+    /// Records what a tool gave, and gives the caller what is fit to be read of it.
+    pub async fn finish(
+        &self,
+        tool: Option<&RegisteredTool>,
+        request: &Request,
+        permit: &Permit,
+        ran: ToolOutcome,
+    ) -> Result<CallEnd, Fault> {
+        let ToolOutcome { output, took } = ran;
+        let (ok, mut whole) = match output {
+            Ok(output) => (output.ok, output.value),
+            Err(Stop::Refused(refusal)) => (false, refusal.told()),
+            Err(Stop::Failed(fault)) => {
+                let (reason, hint) = (fault.to_string(), fault.advice());
+                let mut told = json!({"error": "fault", "reason": reason, "hint": hint, "is_retryable": fault.is_retryable});
+                if let Some(remedy) = &fault.remedy {
+                    told["remedy"] = json!(remedy);
+                }
+                (false, told)
+            }
+        };
+        redact(self, &mut whole);
+        narrow(permit, &mut whole);
+        let mut value = whole.clone();
+        if let (Some(tool), Some(trusted)) = (tool, self.policies.trusted(request.zone)?) {
+            trusted.sanitizer.clean(tool.manifest(), &mut value);
+        }
+        let bytes = serde_json::to_vec(&whole).map_err(|error| Fault::new(FaultKind::Bug, "an output cannot be written", error))?;
+        let mut inline = value.clone();
+        let mut blob = None;
+        let mut dropped = None;
+        // What a record or a caller does not have whole is kept beside.
+        if value != whole || bytes.len() > limits::OUTPUT_INLINE_MAX {
+            if self.fits_its_share(request, bytes.len() as u64) {
+                blob = Some(self.ledger.keep(&bytes)?);
+            } else {
+                dropped = Some(RecordsDropped { pid: request.pid, task: request.task, kind: "blob".into(), count: 1 });
+            }
+            shorten(&mut inline);
+            if inline.to_string().len() > limits::OUTPUT_INLINE_MAX {
+                inline = json!({"bytes": bytes.len()});
+            }
+        }
+        let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        let blob_bytes = if blob.is_some() { bytes.len() as u64 } else { 0 };
+        let event = CallFinished { pid: request.pid, task: request.task, call: permit.call, ok, output: inline, blob, blob_bytes, ms };
+        let mut events = vec![event.into()];
+        events.extend(dropped.map(Event::from));
+        events.extend(observed(self, permit, request, &whole, bytes.len() as u64, ms));
+        let pending = self.ledger.commit(|world, _| match world.calls.contains_key(&permit.call) {
+            true => (events, true),
+            // Its task was cancelled, and its end is on record with that.
+            false => (Vec::new(), false),
+        })?;
+        let open = pending.durable().await?;
+        self.ledger.delete_original(permit.call)?;
+        match request.task.filter(|_| !open).and_then(|task| self.ledger.cancelled(task)) {
+            Some(refusal) => Ok(CallEnd::Refused(refusal)),
+            None => Ok(CallEnd::Done { ok, value }),
+        }
+    }
+
+    /// Is there room for more of this task's output?
+    fn fits_its_share(&self, request: &Request, more: u64) -> bool {
+        let held = self.ledger.look(|world| request.task.and_then(|task| world.tasks.get(&task)).map_or(0, |task| task.blob_bytes));
+        held.saturating_add(more) <= self.task_blob_bytes_max
+    }
+
+    /// Settles a call that its caller made with its own hands, on the caller's word.
+    pub async fn report(&self, call: CallId, ok: bool, text: &str) -> Result<(), Fault> {
+        let mut output = json!({"claimed": text});
+        self.ledger.redactor.value(&mut output);
+        shorten(&mut output);
+        let pending = self.ledger.commit(|world, _| match world.calls.get(&call) {
+            Some(open) => {
+                (vec![CallFinished { pid: open.pid, task: open.task, call, ok, output, blob: None, blob_bytes: 0, ms: 0 }.into()], ())
+            }
+            None => (Vec::new(), ()),
+        })?;
+        pending.durable().await?;
+        self.ledger.delete_original(call)
+    }
+}
+
+/// Takes out of an output what the grant keeps from the caller.
+fn narrow(permit: &Permit, value: &mut Value) {
+    let Some(Constraints { output_redact_fields, output_allow_fields, .. }) = permit.constraints() else { return };
+    if !output_allow_fields.is_empty() {
+        match value.as_object_mut() {
+            Some(fields) => fields.retain(|key, _| output_allow_fields.contains(key)),
+            // What has no fields has none that may be seen.
+            None => *value = Value::Null,
+        }
+    }
+    hide(value, output_redact_fields);
+}
+
+/// What the grant wants written down besides the call itself: sizes, and for `detailed` what went in and came out.
+fn observed(gate: &Gate, permit: &Permit, request: &Request, whole: &Value, bytes_out: u64, ms: u64) -> Option<Event> {
+    let grant = permit.grant.as_ref()?;
+    let level = grant.terms.observe?;
+    let detail = (level == Observe::Detailed).then(|| {
+        let mut detail = json!({"input": request.input, "output": whole});
+        gate.ledger.redactor.value(&mut detail);
+        shorten(&mut detail);
+        detail
+    });
+    let bytes_in = request.input.to_string().len() as u64;
+    Some(
+        CallObserved { pid: request.pid, task: request.task, call: permit.call, grant: grant.id, level, bytes_in, bytes_out, ms, detail }
+            .into(),
+    )
+}
+
+/// Takes the secrets out of an output, also those with escape codes inside: what a reader sees must hold none. Codes that hid one are
+/// not kept either.
+fn redact(gate: &Gate, whole: &mut Value) {
+    let mut seen = whole.clone();
+    let hidden = tool::visible(&mut seen);
+    gate.ledger.redactor.value(whole);
+    if hidden {
+        gate.ledger.redactor.value(&mut seen);
+        let mut plain = whole.clone();
+        tool::visible(&mut plain);
+        if plain != seen {
+            *whole = seen;
+        }
+    }
+}
+
+/// Takes what stands under these names away, at any depth.
+fn hide(value: &mut Value, names: &[String]) {
+    match value {
+        Value::Object(fields) => fields.iter_mut().for_each(|(name, field)| match names.contains(name) {
+            true => *field = journal::REDACTED.into(),
+            false => hide(field, names),
+        }),
+        Value::Array(items) => items.iter_mut().for_each(|item| hide(item, names)),
+        _ => {}
+    }
+}

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{channel, sync_channel};
 use std::thread::JoinHandle;
 
@@ -139,6 +139,7 @@ impl Journal {
             tip: Mutex::new(tip),
             durable: watch::Sender::new(tip.count.saturating_sub(1)),
             is_low: AtomicBool::new(is_low),
+            syncs: AtomicU64::new(0),
             index: Index::new(home, store.clone(), genesis, options.index_step),
         });
         shared.index.grown(tip.count);
@@ -270,6 +271,11 @@ impl Journal {
         let line = if seq < tip.count { self.0.readers.with(|db| store::line_hash(db, seq))? } else { None };
         let line = line.ok_or(JournalError::NotDurable { seq, head: tip.head().seq })?;
         snapshot::save(&self.0.home, &self.0.key, &self.0.genesis, line, &Snapshot { seq, bytes })
+    }
+
+    /// So many commits were synced since it was opened.
+    pub fn syncs(&self) -> u64 {
+        self.0.shared.syncs.load(Ordering::Relaxed)
     }
 
     /// So many records are in the index.

@@ -3,7 +3,7 @@
 //! **Invariant.** Records are written in the order of `append`. After a failed batch nothing is written until `recover`.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -54,6 +54,8 @@ pub(crate) struct Shared {
     /// The reserve is in use, or the disk is too full for one.
     pub is_low: AtomicBool,
     pub index: Arc<Index>,
+    /// Commits that were synced since the journal was opened.
+    pub syncs: AtomicU64,
 }
 
 /// The place of the next record, and whether there is one.
@@ -214,7 +216,9 @@ impl Writer {
 
     fn mark_synced(&mut self) -> Result<(), JournalError> {
         let marked = self.set_sync(true).and_then(|()| store::mark_synced(&self.db, self.tip.count));
-        marked.map_err(|error| self.classify(error, 0))
+        marked.map_err(|error| self.classify(error, 0))?;
+        self.shared.syncs.fetch_add(1, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Has the connection sync its commits, or not. In a WAL, commits without a sync are whole or absent after a power cut.
@@ -284,6 +288,7 @@ impl Writer {
             return Err(rusqlite::Error::SqliteFailure(code, Some("a fault on purpose".into())));
         }
         commit.execute([])?;
+        self.shared.syncs.fetch_add(u64::from(!pending.is_late()), Ordering::Relaxed);
         Ok(tip)
     }
 

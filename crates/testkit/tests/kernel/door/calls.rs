@@ -124,7 +124,7 @@ pub fn late() -> Result<(), String> {
         let refusals = counted("fs.read", path("/etc/none")).await?;
         assert!(refusals >= 1, "the first refusal is a record of its own");
         let review = pending(&door.call("fs.list", path(".skep")).await?)?;
-        door.answer(review, Reply::Wide { scope: Scope::Always, what: None, terms: Terms::default() }).await?;
+        door.answer(review, Reply::Wide { scope: Scope::Zone { zone: door.zone }, what: None, terms: Terms::default() }).await?;
         let granted = counted("fs.list", path(".skep")).await?;
         assert!(granted >= 2 * CALLS, "{CALLS} reads by a grant, {granted} syncs");
         Ok(())

@@ -406,10 +406,10 @@ mod tests {
 
     #[test]
     fn a_missing_capability_names_who_has_it() {
-        assert_eq!((needs("native", Capability::Replay), needs("claude:opus", Capability::Resume)), (Ok(()), Ok(())));
-        let refusal = needs("claude", Capability::Replay).unwrap_err();
+        assert_eq!((check_capability("native", Capability::Replay), check_capability("claude:opus", Capability::Resume)), (Ok(()), Ok(())));
+        let refusal = check_capability("claude", Capability::Replay).unwrap_err();
         assert!(refusal.reason.starts_with("`claude` cannot be run again"), "{}", refusal.reason);
         assert_eq!(refusal.hint.as_deref(), Some("these can: native, script"));
-        assert!(needs("acp:goose", Capability::Resume).unwrap_err().hint.unwrap().contains("claude, codex"));
+        assert!(check_capability("acp:goose", Capability::Resume).unwrap_err().hint.unwrap().contains("claude, codex"));
     }
 }

@@ -63,7 +63,7 @@ impl Drop for TalkSeat {
     }
 }
 
-/// Is this a talk that a person has not gone on with by words?
+/// Is this a talk? One that a person gave a further prompt goes on as an ordinary task.
 pub fn is_talk(task: &Task) -> bool {
     task.further.is_empty() && task.tags.iter().any(|tag| tag == TALK)
 }

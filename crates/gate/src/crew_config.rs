@@ -185,7 +185,7 @@ fn check_hooks(hooks: &[StopHook]) -> Result<(), String> {
         if !is_plain(artifact) {
             return Err(format!("`{artifact}` is no name for an artifact: it has letters, digits, `.`, `_` and `-`"));
         }
-        if FIGURES.contains(&artifact.as_str()) {
+        if FIGURE_NAMES.contains(&artifact.as_str()) {
             return Err(format!("`{artifact}` is counted by the kernel, and no brain is asked for it"));
         }
         if !named.insert(artifact) {
@@ -199,7 +199,7 @@ fn check_hooks(hooks: &[StopHook]) -> Result<(), String> {
 }
 
 /// Artifacts that every task has, from what its requests to models used.
-pub const FIGURES: [&str; 2] = ["tokens", "cost"];
+const FIGURE_NAMES: [&str; 2] = ["tokens", "cost"];
 
 /// What no role of a project is called: these say who a caller is.
 const ROLES_KEPT: [&str; 6] = ["operator", "kernel", "brain", "hero", crate::JOB, crate::CLIENT];

@@ -180,10 +180,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let host = read("services: { postgres: 5432, mirror: { port: 4443, host: PyPI.test, as: 443, tls: true } }", dir.path()).unwrap();
         let ask = |host: &str, port| Destination { method: None, host: host.into(), port };
-        assert_eq!(host.way(&ask("postgres.service.skep", 5432)), (To::Loopback(5432), false));
-        assert_eq!(host.way(&ask("pypi.test", 443)), (To::Loopback(4443), true));
+        assert_eq!(host.route_to(&ask("postgres.service.skep", 5432)), (To::Loopback(5432), false));
+        assert_eq!(host.route_to(&ask("pypi.test", 443)), (To::Loopback(4443), true));
         for other in [ask("postgres.service.skep", 22), ask("pypi.test", 4443), ask("localhost", 5432)] {
-            assert_eq!(host.way(&other), (To::Name, true));
+            assert_eq!(host.route_to(&other), (To::Name, true));
         }
         assert_eq!(host.services.iter().map(|service| service.door).collect::<Vec<_>>(), [false, true]);
         for bad in ["{ Postgres: 1 }", "{ a: 0 }", "{ a: { port: 1, host: 127.0.0.1 } }", "{ a: 61128 }", "{ a: 61131 }"] {

@@ -6,7 +6,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot};
 use world::{Fault, FaultKind, Stop};
 
-/// RunningWork that have a thread of their own at once; the next ones wait for a place.
+/// How many works have a thread of their own at once; the next ones wait for a place.
 const ABREAST: usize = 8;
 static PLACES: Semaphore = Semaphore::const_new(ABREAST);
 

@@ -14,7 +14,7 @@ use workspace::{KeepList, KeptChanges, Tree, room_fault};
 use world::event::{TaskCancelled, WorkDropped, WorkKept};
 use world::{Code, Event, Fault, FaultKind, Mode, Pid, Refusal, Remedy, Stop, Task, TaskId, TaskState};
 
-/// KeptList changes and the blob that lists them.
+/// A task's kept changes, and the blob that lists them.
 pub(crate) struct KeptList {
     pub blob: String,
     pub changes: KeptChanges,

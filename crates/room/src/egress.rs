@@ -67,8 +67,8 @@ impl EgressPolicy for EgressGate {
     fn judge<'a>(&'a self, ask: &'a Destination) -> Pin<Box<dyn Future<Output = EgressVerdict> + Send + 'a>> {
         Box::pin(async move {
             let no = |refusal: Refusal| EgressDenial { hint: refusal.advice(), reason: refusal.reason };
-            match self.rule(ask).await {
-                Ok(meter) => EgressVerdict::Allow(self.leave(ask, meter)),
+            match self.decide(ask).await {
+                Ok(meter) => EgressVerdict::Allow(self.permit_for(ask, meter)),
                 Err(Stop::Refused(refusal)) if refusal.code == Code::Pending => EgressVerdict::Pending(no(refusal)),
                 Err(Stop::Refused(refusal)) => EgressVerdict::Deny(no(refusal)),
                 Err(Stop::Failed(fault)) => {
@@ -83,7 +83,7 @@ impl EgressPolicy for EgressGate {
             if !self.may_record() {
                 return;
             }
-            let request = self.part("net.request", json!({ "malformed": true }));
+            let request = self.request_of_job("net.request", json!({ "malformed": true }));
             let refusal = Refusal::new(Code::BadInput, why);
             if let Err(fault) = self.gate.refuse(&request, refusal, Instant::now()).await {
                 world::log!("skep: a refusal is not on record: {fault}");
@@ -154,14 +154,14 @@ impl EgressGate {
     }
 
     /// A request of the job, as a call of the process that runs it.
-    fn part(&self, tool: &str, input: Value) -> Request {
+    fn request_of_job(&self, tool: &str, input: Value) -> Request {
         let Request { pid, task, zone, run_mode, .. } = self.request;
         Request { run_mode, of: Some(self.call), ..Request::new(pid, task, zone, tool, input) }
     }
 
     /// The meter of a connection that may be opened. What was decided for this job holds for it until the policy, a ban or its own
     /// grant changes.
-    async fn rule(&self, ask: &Destination) -> Result<ConnectionRecord, Stop> {
+    async fn decide(&self, ask: &Destination) -> Result<ConnectionRecord, Stop> {
         let mut known = self.known.lock().await;
         let version = self.gate.policies.trusted(self.request.zone)?.map_or(0, |trusted| trusted.version);
         // Read before it is decided anew: what changes in between is found by the next to ask.
@@ -182,10 +182,9 @@ impl EgressGate {
             open.settle(&self.gate).await?;
         }
         let request = match &ask.method {
-            None => self.part("net.connect", json!({ "host": ask.host, "port": ask.port, "room": self.template.name })),
-            Some(method) => {
-                self.part("net.request", json!({ "host": ask.host, "port": ask.port, "method": method, "room": self.template.name }))
-            }
+            None => self.request_of_job("net.connect", json!({ "host": ask.host, "port": ask.port, "room": self.template.name })),
+            Some(method) => self
+                .request_of_job("net.request", json!({ "host": ask.host, "port": ask.port, "method": method, "room": self.template.name })),
         };
         match self.admit(ask, &request).await {
             Ok(permit) => {
@@ -267,7 +266,7 @@ impl EgressGate {
         }
     }
 
-    fn leave(&self, ask: &Destination, meter: ConnectionRecord) -> EgressPermit {
+    fn permit_for(&self, ask: &Destination, meter: ConnectionRecord) -> EgressPermit {
         let given = self.rooms.settings();
         let host_services = &given.host_services;
         let (to, tls) = host_services.route_to(ask);

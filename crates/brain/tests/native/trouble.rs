@@ -6,7 +6,7 @@ use brain::{Brain, BrainFault, BrainInput, CallResult, Move, Native, ToolCall};
 use serde_json::json;
 use std::time::Duration;
 
-/// FailureCause it gives up, whatever it said before.
+/// Why it gives up, whatever it said before.
 async fn fails(brain: &mut Native) -> BrainFault {
     let mut next = brain.next(start(Vec::new())).await;
     while let Ok(Move::Say(_)) = next {

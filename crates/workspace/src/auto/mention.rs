@@ -119,7 +119,7 @@ const MEDIA: &[&str] = &[
 const SHELLS: &[&str] = &["sh", "bash", "zsh", "ksh"];
 /// Languages in which a star by itself is no file name.
 const STARRED: &[&str] = &["py", "js", "mjs", "cjs", "ts", "mts", "cts", "rb", "pl", "pm", "php", "lua", "groovy", "exs", "jl", "r"];
-/// ChangedState for a variable's value.
+/// Stands for a variable's value.
 const ANY: char = '\u{1}';
 
 /// One text that was read.

@@ -10,7 +10,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use wire::method::sandbox::TerminalSize;
 
-/// RawMode mode, until it is dropped.
+/// The terminal's raw mode, until this is dropped.
 pub struct RawMode {
     found: Termios,
 }

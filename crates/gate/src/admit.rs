@@ -15,7 +15,7 @@ use std::time::Duration;
 use tool::RunMode;
 use world::Fault;
 use world::event::{CallAdmitted, CallRefused, ProcPaused, ReviewAsked};
-use world::{BootTime, CallId, Code, Constraints, Event, Grant, Pid, Refusal, ReviewState, World, limits};
+use world::{BootTime, CallId, Code, Constraints, Event, Grant, OpenCall, Pid, Refusal, ReviewState, World, limits};
 
 /// When a process with too many open calls may try again.
 const OPEN_CALLS_WAIT: Duration = Duration::from_secs(1);
@@ -34,6 +34,8 @@ pub struct Permit {
     pub grant: Option<Box<Grant>>,
     /// Its admission is still being written; only a request to a model can have that.
     pub unrecorded: Option<Unrecorded>,
+    /// Its records may be late: it only reads, and waits for its end to be written.
+    pub(crate) is_late: bool,
     _warrant: Warrant,
 }
 
@@ -54,6 +56,7 @@ enum Ruling {
         grant: Option<Box<Grant>>,
         rules: Vec<String>,
         ahead: bool,
+        is_late: bool,
     },
     Refuse {
         call: CallId,
@@ -88,11 +91,14 @@ impl Gate {
         let redacted = RedactedInput::of(&self.ledger, request);
         // The clock is read once: nothing runs out between two looks.
         let now = self.moment();
-        let pending = self
-            .ledger
-            .commit(|world, now_ms| decide_locked(world, &GateInput { request, facts, redacted: &redacted, now: &now, now_ms, with }))?;
+        let pending = self.ledger.commit_late(|world, now_ms| {
+            let decided = decide_locked(world, &GateInput { request, facts, redacted: &redacted, now: &now, now_ms, with });
+            let is_late = matches!(decided.1, Ruling::Admit { is_late: true, .. });
+            (decided, is_late)
+        })?;
         let admitted = match pending.value() {
-            Ruling::Admit { call, ahead, .. } => Some((*call, *ahead)),
+            // INVARIANT: nothing leaves the machine before what was read earlier is on disk.
+            Ruling::Admit { call, ahead, .. } => Some((*call, *ahead && !self.ledger.has_late())),
             _ => None,
         };
         let (ruling, unrecorded) = match admitted {
@@ -100,6 +106,8 @@ impl Gate {
                 let (ruling, unrecorded) = pending.ahead();
                 (ruling, Some(unrecorded))
             }
+            // Its end stands behind its admission, and is waited for.
+            Some(_) if matches!(pending.value(), Ruling::Admit { is_late: true, .. }) => (pending.ahead().0, None),
             Some((call, false)) if ends_with_caller(request) => {
                 let (ruling, unrecorded) = pending.ahead();
                 self.recorded_or_abandoned(call, unrecorded).await?;
@@ -109,9 +117,9 @@ impl Gate {
         };
         Ok(match ruling {
             Ruling::Stale => None,
-            Ruling::Admit { call, warrant, grant, rules, .. } => {
+            Ruling::Admit { call, warrant, grant, rules, is_late, .. } => {
                 redacted.keep_original(&self.ledger, call)?;
-                Some(GateDecision::Admitted { permit: Permit { call, grant, unrecorded, _warrant: warrant }, rules })
+                Some(GateDecision::Admitted { permit: Permit { call, grant, unrecorded, is_late, _warrant: warrant }, rules })
             }
             Ruling::Refuse { call, refusal, rules } => Some(GateDecision::Refused { call, refusal, rules }),
             Ruling::Ask { refusal, rules } => {
@@ -162,6 +170,7 @@ fn decide_locked(world: &World, asked: &GateInput<'_>) -> (Vec<Event>, Ruling) {
             };
             // What is counted is on disk before it is used, or a crash gives it twice: a lease is there, the use of a grant is not.
             let ahead = ahead && used.is_none() && warrant.token().is_none() && world.calls_left(task).is_none();
+            let is_read_alone = more.is_empty() && used.is_none() && warrant.token().is_none() && may_be_late(world, asked);
             let event = CallAdmitted {
                 pid,
                 task,
@@ -183,12 +192,23 @@ fn decide_locked(world: &World, asked: &GateInput<'_>) -> (Vec<Event>, Ruling) {
                 run_mode: (request.run_mode != RunMode::Live).then(|| request.run_mode.as_str().to_owned()),
             };
             let grant = used.map(Box::new);
-            let events = std::iter::once(event.into()).chain(more).collect();
-            (events, Ruling::Admit { call, warrant, grant, rules, ahead })
+            let event = Event::from(event);
+            let is_late = is_read_alone && event.may_be_late();
+            let events = std::iter::once(event).chain(more).collect();
+            (events, Ruling::Admit { call, warrant, grant, rules, ahead, is_late })
         }
         Verdict::Review { reasons, rules } => ask(world, asked, reasons, rules),
         Verdict::Deny { refusal, rules } => refuse(world, asked, refusal, rules),
     }
+}
+
+/// Whether nothing but the policy's rules is involved, nothing of the input must be kept until the end, and nothing can leave by a
+/// connection that is open already.
+fn may_be_late(world: &World, asked: &GateInput<'_>) -> bool {
+    let GateInput { request, facts, redacted, .. } = asked;
+    let is_own = |call: &OpenCall| call.pid == request.pid || (call.task.is_some() && call.task == request.task);
+    let is_connected = || world.calls.values().any(|call| is_own(call) && call.tool.starts_with("net."));
+    facts.demanded.is_none() && facts.call.seen().opinions.is_empty() && redacted.digest_if_redacted().is_none() && !is_connected()
 }
 
 fn refuse(world: &World, asked: &GateInput<'_>, refusal: Refusal, rules: Vec<String>) -> (Vec<Event>, Ruling) {

@@ -79,15 +79,18 @@ impl Gate {
         let mut events = vec![event.into()];
         events.extend(dropped.map(Event::from));
         events.extend(observed(self, permit, request, &whole, bytes.len() as u64, ms));
-        let pending = self.ledger.commit(|world, _| match world.calls.contains_key(&permit.call) {
-            true => (events, true),
+        let pending = self.ledger.commit_late(|world, _| match world.calls.contains_key(&permit.call) {
+            true => ((events, true), permit.is_late),
             // Its task was cancelled, and its end is on record with that.
-            false => (Vec::new(), false),
+            false => ((Vec::new(), false), false),
         })?;
         let open = pending.durable().await?;
         self.ledger.delete_original(permit.call)?;
         match request.task.filter(|_| !open).and_then(|task| self.ledger.cancelled(task)) {
             Some(refusal) => Ok(CallEnd::Refused(refusal)),
+            None if !open && permit.is_late => {
+                Err(Fault::new(FaultKind::Io, "the call is not on record", "what was written with its admission was lost"))
+            }
             None => Ok(CallEnd::Done { ok, value }),
         }
     }

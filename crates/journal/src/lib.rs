@@ -14,6 +14,7 @@ mod error;
 mod evidence;
 mod fault;
 mod files;
+mod index;
 mod layout;
 mod log;
 mod read;

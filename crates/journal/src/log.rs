@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{channel, sync_channel};
 use std::thread::JoinHandle;
 
@@ -20,6 +20,7 @@ use crate::error::JournalError;
 use crate::evidence;
 use crate::fault::Faults;
 use crate::files;
+use crate::index::{self, Index};
 use crate::read::{self, Filter, ReadConnections, Record};
 use crate::reserve::Reserve;
 use crate::seal::{self, Sealer, Slots};
@@ -44,13 +45,22 @@ pub struct Options {
     pub faults: Faults,
     /// The SQLite VFS to open the database with; the power-loss test brings its own.
     pub vfs: Option<String>,
+    /// The index goes on when so many records are not in it.
+    pub index_step: u64,
     /// Only for the control of the power-loss test: acknowledges what is not on disk, and so loses it.
     pub unsafe_no_sync: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { reserve_bytes: 8 << 20, names: verify::no_names, faults: Faults::default(), vfs: None, unsafe_no_sync: false }
+        Self {
+            reserve_bytes: 8 << 20,
+            names: verify::no_names,
+            faults: Faults::default(),
+            vfs: None,
+            index_step: index::STEP,
+            unsafe_no_sync: false,
+        }
     }
 }
 
@@ -129,7 +139,10 @@ impl Journal {
             tip: Mutex::new(tip),
             durable: watch::Sender::new(tip.count.saturating_sub(1)),
             is_low: AtomicBool::new(is_low),
+            syncs: AtomicU64::new(0),
+            index: Index::new(home, store.clone(), genesis, options.index_step),
         });
+        shared.index.grown(tip.count);
         let opened = Opened { head: tip.head(), snapshot, unsealed, findings };
         let writer = Writer {
             store: store.clone(),
@@ -138,6 +151,8 @@ impl Journal {
             tip,
             sealer,
             unsealed: unsealed > 0,
+            unsynced: false,
+            syncs: true,
             reserve: Reserve::new(home, options.reserve_bytes),
             faults: options.faults,
             shared: shared.clone(),
@@ -165,8 +180,19 @@ impl Journal {
 
     /// Appends one batch, all of it or nothing. Does no IO; the order of calls is the order of records.
     pub fn append(&self, batch: Vec<Draft>) -> Ticket {
+        self.append_at(batch, false)
+    }
+
+    /// The same, and its ticket resolves when the batch is written: it outlives this process, but maybe no power cut in the next 500 ms.
+    /// It stands before every later record, and is durable with the first of them that is.
+    pub fn append_late(&self, batch: Vec<Draft>) -> Ticket {
+        self.append_at(batch, true)
+    }
+
+    fn append_at(&self, batch: Vec<Draft>, is_late: bool) -> Ticket {
         assert!(!batch.is_empty(), "an empty batch has no place in the chain");
         let class = batch.iter().map(|draft| draft.class).max().unwrap_or(Class::Fact);
+        assert!(!is_late || class < Class::Security, "a security event is never late");
         let records: Vec<Prepared> = batch.into_iter().map(Prepared::new).collect();
         let count = records.len() as u64;
         let mut appending = self.0.shared.appending.lock();
@@ -176,7 +202,7 @@ impl Journal {
         let place = Receipt { first_seq: appending.next_seq, last_seq: appending.next_seq + count - 1 };
         let (answer, wait) = oneshot::channel();
         let answer = (class != Class::Progress).then_some(answer);
-        if appending.jobs.send(WriterOrder::Batch(RecordBatch { records, class, answer })).is_err() {
+        if appending.jobs.send(WriterOrder::Batch(RecordBatch { records, class, is_late, answer })).is_err() {
             return Ticket::known(Err(JournalError::Closed));
         }
         appending.next_seq += count;
@@ -194,7 +220,8 @@ impl Journal {
         }
         let last = appending.next_seq.saturating_sub(1);
         let (answer, wait) = oneshot::channel();
-        match appending.jobs.send(WriterOrder::Batch(RecordBatch { records: Vec::new(), class: Class::Fact, answer: Some(answer) })) {
+        let barrier = RecordBatch { records: Vec::new(), class: Class::Fact, is_late: false, answer: Some(answer) };
+        match appending.jobs.send(WriterOrder::Batch(barrier)) {
             Ok(()) => Ticket::waiting(Receipt { first_seq: last, last_seq: last }, wait),
             Err(_) => Ticket::known(Err(JournalError::Closed)),
         }
@@ -220,7 +247,7 @@ impl Journal {
     pub fn read(&self, filter: &Filter) -> Result<Vec<Record>, JournalError> {
         let mut records = Vec::new();
         self.0.readers.with(|db| {
-            read::select(db, filter, &mut |record| {
+            read::select(db, &self.0.shared.index, filter, &mut |record| {
                 records.push(record);
                 ControlFlow::Continue(())
             })
@@ -235,7 +262,7 @@ impl Journal {
 
     /// Writes the stored lines that match, verbatim, each with a newline; returns how many.
     pub fn export(&self, out: &mut dyn std::io::Write, filter: &Filter) -> Result<u64, JournalError> {
-        self.0.readers.with(|db| read::export(db, filter, out, &self.0.store.path))
+        self.0.readers.with(|db| read::export(db, &self.0.shared.index, filter, out, &self.0.store.path))
     }
 
     /// Keeps the world as it was after the durable record `seq`.
@@ -244,6 +271,21 @@ impl Journal {
         let line = if seq < tip.count { self.0.readers.with(|db| store::line_hash(db, seq))? } else { None };
         let line = line.ok_or(JournalError::NotDurable { seq, head: tip.head().seq })?;
         snapshot::save(&self.0.home, &self.0.key, &self.0.genesis, line, &Snapshot { seq, bytes })
+    }
+
+    /// So many commits were synced since it was opened.
+    pub fn syncs(&self) -> u64 {
+        self.0.shared.syncs.load(Ordering::Relaxed)
+    }
+
+    /// So many records are in the index.
+    pub fn indexed(&self) -> u64 {
+        self.0.shared.index.reach()
+    }
+
+    /// Why questions about records are answered by scans until the journal is opened again. Told once.
+    pub fn take_index_trouble(&self) -> Option<JournalError> {
+        self.0.shared.index.take_trouble()
     }
 
     /// After a failed batch: accepts records again, from the durable head. Until then every append fails.
@@ -314,6 +356,7 @@ impl Inner {
         if let Some(writer) = self.writer.lock().take() {
             let _ = writer.join();
         }
+        self.shared.index.close();
         self.readers.close();
     }
 }

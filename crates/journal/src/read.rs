@@ -10,6 +10,7 @@ use rusqlite::{Connection, params_from_iter};
 
 use crate::chain::Genesis;
 use crate::error::JournalError;
+use crate::index::{Index, IndexPlan, PLACES_MAX};
 use crate::layout::Layout;
 use crate::store::{self, Store, StoredRow};
 use crate::verify::{Checker, Finding};
@@ -33,6 +34,8 @@ pub struct Filter {
     pub until_ms: Option<i64>,
     /// Newest first.
     pub reverse: bool,
+    /// Looks at every record instead of asking the index: for whoever destroys what no record names.
+    pub scans: bool,
 }
 
 /// One stored record: the line, and the index derived from it.
@@ -114,8 +117,8 @@ impl ReadConnections {
 
 type Visit<'a> = &'a mut dyn FnMut(Record) -> ControlFlow<()>;
 
-pub(crate) fn select(db: &Connection, filter: &Filter, visit: Visit<'_>) -> Result<(), JournalError> {
-    each(db, filter, &mut |stored| Ok(visit(Record::of(stored)?)))
+pub(crate) fn select(db: &Connection, index: &Index, filter: &Filter, visit: Visit<'_>) -> Result<(), JournalError> {
+    found(db, index, filter, &mut |stored| Ok(visit(Record::of(stored)?)))
 }
 
 pub(crate) fn replay(
@@ -136,9 +139,9 @@ pub(crate) fn replay(
     Ok(checker.findings)
 }
 
-pub(crate) fn export(db: &Connection, filter: &Filter, out: &mut dyn Write, path: &Path) -> Result<u64, JournalError> {
+pub(crate) fn export(db: &Connection, index: &Index, filter: &Filter, out: &mut dyn Write, path: &Path) -> Result<u64, JournalError> {
     let mut count = 0;
-    each(db, filter, &mut |stored| {
+    found(db, index, filter, &mut |stored| {
         let line = stored.line.unwrap_or_default();
         let written = out.write_all(line.as_bytes()).and_then(|()| out.write_all(b"\n"));
         written.map_err(JournalError::io("export", path))?;
@@ -151,29 +154,99 @@ pub(crate) fn export(db: &Connection, filter: &Filter, out: &mut dyn Write, path
 
 type Each<'a> = &'a mut dyn FnMut(&StoredRow<'_>) -> Result<ControlFlow<()>, JournalError>;
 
-fn each(db: &Connection, filter: &Filter, visit: Each<'_>) -> Result<(), JournalError> {
-    let (sql, values) = filter.query();
-    let mut statement = db.prepare_cached(&sql).map_err(JournalError::db("prepare a read"))?;
-    let mut rows = statement.query(params_from_iter(values)).map_err(JournalError::db("read records"))?;
-    while let Some(row) = rows.next().map_err(JournalError::db("read records"))? {
-        let stored = StoredRow::of(row).map_err(JournalError::db("read a record"))?;
-        if visit(&stored)?.is_break() {
-            break;
+/// Visits what the filter wants: what the index knows by it, the rest by a scan.
+fn found(db: &Connection, index: &Index, filter: &Filter, visit: Each<'_>) -> Result<(), JournalError> {
+    let Some(plan) = index.plan(filter) else { return each(db, filter, visit).map(drop) };
+    let mut left = filter.limit.unwrap_or(u64::MAX);
+    let mut counted = |stored: &StoredRow<'_>| {
+        left -= 1;
+        Ok(if visit(stored)?.is_break() || left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    };
+    if filter.limit == Some(0) {
+        return Ok(());
+    }
+    let scanned = Filter { after_seq: filter.after_seq.max(plan.reach.checked_sub(1)), ..filter.clone() };
+    if filter.reverse {
+        if each(db, &scanned, &mut counted)? {
+            indexed(db, index, &plan, filter, &mut counted)?;
         }
+    } else if indexed(db, index, &plan, filter, &mut counted)? {
+        each(db, &scanned, &mut counted)?;
     }
     Ok(())
 }
 
+/// Visits what the index leads to. Says whether more is wanted.
+fn indexed(db: &Connection, index: &Index, plan: &IndexPlan, filter: &Filter, visit: Each<'_>) -> Result<bool, JournalError> {
+    let mut from = plan.from.max(filter.after_seq.map_or(0, |seq| seq.saturating_add(1)));
+    let mut until = plan.until.min(filter.before_seq.unwrap_or(u64::MAX));
+    let (condition, values) = filter.condition();
+    let sql = format!("SELECT {} FROM record WHERE {condition} AND seq = ?", store::COLUMNS);
+    while from < until {
+        // Where it cannot be read after all, the rest is scanned.
+        let Ok(Some(places)) = index.places(plan, from, until, filter.reverse) else {
+            return each(db, &Filter { after_seq: from.checked_sub(1), before_seq: Some(until), ..filter.clone() }, visit);
+        };
+        for seq in &places {
+            let values = values.iter().cloned().chain([Value::Integer(seq.cast_signed())]);
+            if !rows(db, &sql, values, visit)? {
+                return Ok(false);
+            }
+        }
+        match places.last().filter(|_| places.len() == PLACES_MAX) {
+            Some(last) if filter.reverse => until = *last,
+            Some(last) => from = last + 1,
+            None => break,
+        }
+    }
+    Ok(true)
+}
+
+/// Visits what the filter wants, by a scan. Says whether more is wanted.
+fn each(db: &Connection, filter: &Filter, visit: Each<'_>) -> Result<bool, JournalError> {
+    let (condition, mut values) = filter.condition();
+    let order = if filter.reverse { "seq DESC" } else { "seq" };
+    let sql = format!("SELECT {} FROM record WHERE {condition} ORDER BY {order} LIMIT ?", store::COLUMNS);
+    values.push(number(filter.limit.unwrap_or(u64::MAX)));
+    rows(db, &sql, values, visit)
+}
+
+fn rows(db: &Connection, sql: &str, values: impl IntoIterator<Item = Value>, visit: Each<'_>) -> Result<bool, JournalError> {
+    let mut statement = db.prepare_cached(sql).map_err(JournalError::db("prepare a read"))?;
+    let mut rows = statement.query(params_from_iter(values)).map_err(JournalError::db("read records"))?;
+    while let Some(row) = rows.next().map_err(JournalError::db("read records"))? {
+        let stored = StoredRow::of(row).map_err(JournalError::db("read a record"))?;
+        if visit(&stored)?.is_break() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn number(seq: u64) -> Value {
+    Value::Integer(i64::try_from(seq).unwrap_or(i64::MAX))
+}
+
+/// What a wanted kind begins with, where it stands for several: a kind never ends in a dot, so one that does is such a beginning.
+fn beginning(kind: &str) -> Option<&str> {
+    kind.strip_suffix('*').or_else(|| kind.ends_with('.').then_some(kind))
+}
+
 impl Filter {
-    fn query(&self) -> (String, Vec<Value>) {
-        let mut sql = format!("SELECT {} FROM record WHERE 1", store::COLUMNS);
+    /// Whether records of this kind are wanted, as far as kinds decide.
+    pub(crate) fn wants_kind(&self, kind: &str) -> bool {
+        self.kinds.is_empty() || self.kinds.iter().any(|wanted| beginning(wanted).map_or(wanted == kind, |start| kind.starts_with(start)))
+    }
+
+    /// What a record must meet, in the database's words.
+    fn condition(&self) -> (String, Vec<Value>) {
+        let mut sql = "1".to_owned();
         let mut values = Vec::new();
         let mut and = |condition: &str, value: Value| {
             sql.push_str(" AND ");
             sql.push_str(condition);
             values.push(value);
         };
-        let number = |seq: u64| Value::Integer(i64::try_from(seq).unwrap_or(i64::MAX));
         if let Some(seq) = self.after_seq {
             and("seq > ?", number(seq));
         }
@@ -198,23 +271,15 @@ impl Filter {
         if !self.kinds.is_empty() {
             sql.push_str(" AND (0");
             for kind in &self.kinds {
-                // A kind never ends in a dot, so one that does is a prefix.
-                let prefix = kind.strip_suffix('*').or_else(|| kind.ends_with('.').then_some(kind.as_str()));
-                let kind = prefix.unwrap_or(kind);
-                if prefix.is_some() {
+                if let Some(start) = beginning(kind) {
                     sql.push_str(" OR substr(kind, 1, length(?)) = ?");
-                    values.push(Value::Text(kind.to_owned()));
+                    values.extend([Value::Text(start.to_owned()), Value::Text(start.to_owned())]);
                 } else {
                     sql.push_str(" OR kind = ?");
+                    values.push(Value::Text(kind.clone()));
                 }
-                values.push(Value::Text(kind.to_owned()));
             }
             sql.push(')');
-        }
-        sql.push_str(if self.reverse { " ORDER BY seq DESC" } else { " ORDER BY seq" });
-        if let Some(limit) = self.limit {
-            sql.push_str(" LIMIT ?");
-            values.push(number(limit));
         }
         (sql, values)
     }

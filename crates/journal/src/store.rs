@@ -122,6 +122,12 @@ impl Store {
     }
 }
 
+/// A commit of nothing but a number, for its sync.
+pub(crate) fn mark_synced(db: &Connection, count: u64) -> Result<(), rusqlite::Error> {
+    let mark = "INSERT INTO meta VALUES ('synced', ?1) ON CONFLICT (key) DO UPDATE SET value = ?1";
+    db.prepare_cached(mark)?.execute([count.cast_signed()]).map(drop)
+}
+
 /// The last record in the database, or genesis.
 pub(crate) fn tip(db: &Connection, genesis: &Genesis) -> Result<Tip, JournalError> {
     let last = db

@@ -3,7 +3,7 @@
 //! **Invariant.** Records are written in the order of `append`. After a failed batch nothing is written until `recover`.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -15,6 +15,7 @@ use tokio::sync::{oneshot, watch};
 use crate::chain::{Class, Genesis, Head, Prepared, Tip};
 use crate::error::JournalError;
 use crate::fault::{Faults, Point};
+use crate::index::Index;
 use crate::reserve::Reserve;
 use crate::seal::Sealer;
 use crate::store::{self, Store};
@@ -39,6 +40,8 @@ pub(crate) enum WriterOrder {
 pub(crate) struct RecordBatch {
     pub records: Vec<Prepared>,
     pub class: Class,
+    /// It is answered once it is written; a later sync covers it.
+    pub is_late: bool,
     /// Absent where the ticket was resolved at once.
     pub answer: Option<oneshot::Sender<Result<(), JournalError>>>,
 }
@@ -50,6 +53,9 @@ pub(crate) struct Shared {
     pub durable: watch::Sender<u64>,
     /// The reserve is in use, or the disk is too full for one.
     pub is_low: AtomicBool,
+    pub index: Arc<Index>,
+    /// Commits that were synced since the journal was opened.
+    pub syncs: AtomicU64,
 }
 
 /// The place of the next record, and whether there is one.
@@ -67,6 +73,10 @@ pub(crate) struct Writer {
     pub sealer: Sealer,
     /// Whether the chain has records that the seal does not cover.
     pub unsealed: bool,
+    /// Whether it has records that no sync covers. They are sealed later, and a seal syncs them first.
+    pub unsynced: bool,
+    /// Whether the connection syncs what it commits.
+    pub syncs: bool,
     pub reserve: Reserve,
     pub faults: Faults,
     pub shared: Arc<Shared>,
@@ -143,27 +153,30 @@ impl Writer {
         if pending.batches.is_empty() {
             return;
         }
+        let (pending_bytes, had_unsynced) = (pending.bytes, self.unsynced);
         let result = match &self.stopped {
             Some(error) => Err(error.clone()),
-            // Barriers alone: what came before them is durable already.
-            None if pending.bytes == 0 => {
-                for answer in pending.batches.into_iter().filter_map(|batch| batch.answer) {
-                    let _ = answer.send(Ok(()));
-                }
-                return;
-            }
+            // Barriers alone: there is nothing to write, and at most something to sync.
+            None if pending.bytes == 0 => self.sync().map(|()| self.tip),
             None => self.commit_with_reserve(&pending),
         };
         match result {
             Ok(tip) => {
-                self.tip = tip;
-                self.unsealed = pending.class != Class::Security;
-                self.faults.pass(Point::BeforeAck, self.commits);
-                *self.shared.tip.lock() = tip;
+                if pending_bytes > 0 {
+                    self.tip = tip;
+                    self.unsealed = pending.class != Class::Security;
+                    self.unsynced = pending.is_late();
+                    self.faults.pass(Point::BeforeAck, self.commits);
+                }
+                if !self.unsynced {
+                    *self.shared.tip.lock() = tip;
+                }
                 for answer in pending.batches.into_iter().filter_map(|batch| batch.answer) {
                     let _ = answer.send(Ok(()));
                 }
-                self.shared.durable.send_replace(tip.count.saturating_sub(1));
+                if pending_bytes > 0 || had_unsynced {
+                    self.tell_durable();
+                }
             }
             Err(error) => {
                 self.stop(&error);
@@ -172,6 +185,51 @@ impl Writer {
                 }
             }
         }
+    }
+
+    /// Tells followers how far the journal is durable.
+    fn tell_durable(&self) {
+        if !self.unsynced {
+            self.shared.durable.send_replace(self.tip.count.saturating_sub(1));
+            self.shared.index.grown(self.tip.count);
+        }
+    }
+
+    /// Syncs what was written without one. A commit that syncs does so for all that stands before it in the WAL.
+    fn sync(&mut self) -> Result<(), JournalError> {
+        if !self.unsynced {
+            return Ok(());
+        }
+        if let Err(error) = self.mark_synced() {
+            if !error.is_disk_full() {
+                return Err(error);
+            }
+            // What was acknowledged may use the reserve.
+            self.shared.is_low.store(true, Ordering::SeqCst);
+            self.reserve.release();
+            self.mark_synced()?;
+        }
+        self.unsynced = false;
+        *self.shared.tip.lock() = self.tip;
+        Ok(())
+    }
+
+    fn mark_synced(&mut self) -> Result<(), JournalError> {
+        let marked = self.set_sync(true).and_then(|()| store::mark_synced(&self.db, self.tip.count));
+        marked.map_err(|error| self.classify(error, 0))?;
+        self.shared.syncs.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Has the connection sync its commits, or not. In a WAL, commits without a sync are whole or absent after a power cut.
+    fn set_sync(&mut self, syncs: bool) -> Result<(), rusqlite::Error> {
+        // The control of the power-loss test never syncs.
+        if self.syncs != syncs && self.store.synchronous {
+            let setting = if syncs { "PRAGMA synchronous = FULL" } else { "PRAGMA synchronous = NORMAL" };
+            self.db.prepare_cached(setting)?.execute([])?;
+            self.syncs = syncs;
+        }
+        Ok(())
     }
 
     fn stop(&mut self, error: &JournalError) {
@@ -199,12 +257,13 @@ impl Writer {
         self.commits += 1;
         self.faults.pass(Point::BeforeWrite, self.commits);
         self.pretend_full();
-        let committed = self.insert(pending);
+        let committed = self.set_sync(!pending.is_late()).and_then(|()| self.insert(pending));
         if committed.is_err() && !self.db.is_autocommit() {
             // What could not be committed must not linger in the next transaction.
             let _ = self.db.execute_batch("ROLLBACK");
         }
-        let tip = committed.map_err(|error| self.classify(error, pending))?;
+        let records = pending.batches.iter().map(|batch| batch.records.len() as u64).sum();
+        let tip = committed.map_err(|error| self.classify(error, records))?;
         if pending.class == Class::Security {
             self.sealer.seal(&tip)?;
         }
@@ -229,10 +288,11 @@ impl Writer {
             return Err(rusqlite::Error::SqliteFailure(code, Some("a fault on purpose".into())));
         }
         commit.execute([])?;
+        self.shared.syncs.fetch_add(u64::from(!pending.is_late()), Ordering::Relaxed);
         Ok(tip)
     }
 
-    fn classify(&self, error: rusqlite::Error, pending: &Pending) -> JournalError {
+    fn classify(&self, error: rusqlite::Error, records: u64) -> JournalError {
         let full = match error.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => true,
             // A failed write or a failed growth of the shared memory file says only "IO error".
@@ -240,7 +300,6 @@ impl Writer {
             _ => false,
         };
         let source = Arc::new(error);
-        let records = pending.batches.iter().map(|batch| batch.records.len() as u64).sum();
         if full { JournalError::DiskFull { records, source } } else { JournalError::Database { what: "commit a batch", source } }
     }
 
@@ -254,10 +313,14 @@ impl Writer {
     }
 
     fn seal_late(&mut self) {
-        match self.sealer.seal(&self.tip) {
+        let had_unsynced = self.unsynced;
+        match self.sync().and_then(|()| self.sealer.seal(&self.tip)) {
             Ok(()) => self.unsealed = false,
             // A journal that can't be sealed can't promise anything about its next record.
             Err(error) => self.stop(&error),
+        }
+        if had_unsynced {
+            self.tell_durable();
         }
     }
 
@@ -265,12 +328,16 @@ impl Writer {
     fn recover(&mut self) -> Result<Head, JournalError> {
         let (db, genesis) = self.store.open_writer()?;
         let tip = store::tip(&db, &genesis)?;
-        if tip.count < self.tip.count {
-            let why = format!("it lost acknowledged records: {} were durable, {} are there", self.tip.count, tip.count);
+        let durable = self.shared.tip.lock().count;
+        if tip.count < durable {
+            let why = format!("it lost acknowledged records: {durable} were durable, {} are there", tip.count);
             return Err(JournalError::BadFile { path: self.store.path.clone(), why });
         }
         self.db = db;
         self.tip = tip;
+        // What was not synced may be there all the same: then this covers it.
+        self.syncs = true;
+        self.sync()?;
         self.shared.is_low.store(!self.reserve.restore(), Ordering::SeqCst);
         self.sealer.seal(&tip)?;
         self.unsealed = false;
@@ -293,21 +360,29 @@ struct Pending {
     /// The strictest class among the batches.
     class: Class,
     urgent: bool,
+    /// Somebody waits for a sync.
+    must_sync: bool,
     /// When the oldest batch must be written.
     due: Option<Instant>,
 }
 
 impl Default for Pending {
     fn default() -> Self {
-        Self { batches: Vec::new(), bytes: 0, class: Class::Progress, urgent: false, due: None }
+        Self { batches: Vec::new(), bytes: 0, class: Class::Progress, urgent: false, must_sync: false, due: None }
     }
 }
 
 impl Pending {
+    /// Whether a later sync is early enough for all of it. Progress alone has waited for its sync already.
+    fn is_late(&self) -> bool {
+        self.urgent && !self.must_sync
+    }
+
     fn add(&mut self, batch: RecordBatch) {
         self.bytes += batch.records.iter().map(Prepared::len).sum::<usize>();
         self.class = self.class.max(batch.class);
         self.urgent |= batch.class != Class::Progress;
+        self.must_sync |= batch.class != Class::Progress && !batch.is_late;
         self.due.get_or_insert_with(|| Instant::now() + PROGRESS_DELAY);
         self.batches.push(batch);
     }

@@ -203,9 +203,11 @@ impl BlobCollector {
         let (tasks, merges): (Vec<Task>, Vec<Merge>) =
             self.ledger.look(|world| (world.tasks.values().cloned().collect(), world.merges.values().cloned().collect()));
         let (mut needs, mut transcripts) = (Needs::default(), Vec::new());
-        for record in
-            self.ledger.read(&Filter { kinds: vec!["policy.updated".into(), "policy.home_updated".into()], ..Filter::default() })?
-        {
+        for record in self.ledger.read(&Filter {
+            kinds: vec!["policy.updated".into(), "policy.home_updated".into()],
+            scans: true,
+            ..Filter::default()
+        })? {
             needs.always.extend(BlobNames::of(&record.kind, record.payload().map_err(fault)?).kept);
         }
         for merge in &merges {
@@ -221,6 +223,7 @@ impl BlobCollector {
             for record in self.ledger.read(&Filter {
                 task: Some(task.id.to_string()),
                 kinds: KINDS.map(str::to_owned).to_vec(),
+                scans: true,
                 ..Filter::default()
             })? {
                 let names = BlobNames::of(&record.kind, record.payload().map_err(fault)?).kept;

@@ -44,6 +44,8 @@ struct State {
     folded: bool,
     since_snapshot: u64,
     volume: Volume,
+    /// The journal is durable beyond every late commit once it has more records than this.
+    late_until: Option<u64>,
 }
 
 /// A decision whose events are ordered and applied, and not yet known to be on disk.
@@ -108,8 +110,16 @@ impl Ledger {
     /// Folds the journal from its newest good snapshot, and says what the fold found wrong with the chain on its way.
     pub fn open(home: Arc<Home>, journal: Journal, redactor: Arc<Redactor>) -> Result<(Ledger, Vec<Finding>), Fault> {
         let (world, findings) = fold(&journal)?;
-        let state =
-            State { world, generation: 0, broken: false, closed: false, folded: false, since_snapshot: 0, volume: Volume::default() };
+        let state = State {
+            world,
+            generation: 0,
+            broken: false,
+            closed: false,
+            folded: false,
+            since_snapshot: 0,
+            volume: Volume::default(),
+            late_until: None,
+        };
         Ok((Ledger { journal, redactor, state: Mutex::new(state), flights: OnceLock::new(), _home: home }, findings))
     }
 
@@ -124,6 +134,12 @@ impl Ledger {
 
     /// Decides and records in one step. `decide` gets the world and the time, and returns what happened.
     pub fn commit<T>(&self, decide: impl FnOnce(&World, i64) -> (Vec<Event>, T)) -> Result<Pending<'_, T>, Fault> {
+        self.commit_late(|world, now_ms| (decide(world, now_ms), false))
+    }
+
+    /// The same for what may be late: if `decide` says so, the commit counts once it is written, which outlives this process. A power cut may
+    /// take it for half a second more. Only events that [`Event::may_be_late`] names are.
+    pub fn commit_late<T>(&self, decide: impl FnOnce(&World, i64) -> ((Vec<Event>, T), bool)) -> Result<Pending<'_, T>, Fault> {
         // Before the lock, for it asks the disk.
         self.restore_reserve();
         let mut state = self.state.lock();
@@ -141,14 +157,19 @@ impl Ledger {
                 state.take(&self.redactor, &event, now_ms, &mut drafts)?;
             }
         }
-        let (events, value) = decide(&state.world, now_ms);
+        let before = drafts.len();
+        let ((events, value), may_be_late) = decide(&state.world, now_ms);
+        // On a full disk nothing is late: what the operator does may use the reserve, and that is synced.
+        let is_late = may_be_late && before == 0 && !self.journal.is_low() && events.iter().all(Event::may_be_late);
         drafts.reserve(events.len());
         if self.journal.is_low() && volume::must_all_wait(&events) {
             return Err(disk_full("the reserve is kept for the operator and for what must not be lost"));
         }
+        let mut has_counts = false;
         for event in events {
             let State { volume, world, .. } = &mut *state;
             let mut counted = volume.admit(world, &event, now_ms);
+            has_counts |= !counted.due.is_empty();
             let recorded = if counted.is_dropped { None } else { Some(event) };
             for event in counted.due.drain(..).chain(recorded) {
                 settled.extend(state.ends(&event));
@@ -160,8 +181,33 @@ impl Ledger {
         }
         state.since_snapshot += drafts.len() as u64;
         // A decision that adds nothing still waits for what it was made on.
-        let ticket = if drafts.is_empty() { self.journal.barrier() } else { self.journal.append(drafts) };
+        let ticket = match () {
+            () if drafts.is_empty() => self.journal.barrier(),
+            () if is_late && !has_counts => self.journal.append_late(drafts),
+            () => self.journal.append(drafts),
+        };
+        if is_late {
+            state.late_until = ticket.place().map(|place| place.last_seq).or(state.late_until);
+        }
         Ok(Pending { ledger: self, value, ticket, generation: state.generation, settled })
+    }
+
+    /// Whether a power cut could still take something that somebody acted on. What is told to the outside waits for that.
+    pub fn has_late(&self) -> bool {
+        let mut state = self.state.lock();
+        let is_late = state.late_until.is_some_and(|last| self.journal.head().count <= last);
+        if !is_late {
+            state.late_until = None;
+        }
+        is_late
+    }
+
+    /// Waits until nothing is late.
+    pub async fn settle_late(&self) -> Result<(), Fault> {
+        if self.has_late() {
+            self.commit(|_, _| (Vec::new(), ()))?.durable().await?;
+        }
+        Ok(())
     }
 
     /// Why a process that makes records faster than anybody could read them makes no call, and asks no model, for a while.
@@ -245,6 +291,9 @@ impl Ledger {
     }
 
     pub fn read(&self, filter: &Filter) -> Result<Vec<journal::Record>, Fault> {
+        if let Some(error) = self.journal.take_index_trouble() {
+            world::log!("skep: records are looked up slowly until the next start: {error}");
+        }
         aside(|| self.journal.read(filter)).map_err(fault)
     }
 

@@ -167,7 +167,11 @@ impl EgressGate {
         // Read before it is decided anew: what changes in between is found by the next to ask.
         let basis = (version, self.gate.ledger.look(|world| world.bans.keys().copied().collect()));
         match known.get(ask).filter(|known| known.basis == basis && self.is_still_granted(&known.answer)).map(|known| &known.answer) {
-            Some(EgressAnswer::Yes(open)) => return Ok(self.meter(ask, open)),
+            Some(EgressAnswer::Yes(open)) => {
+                // It has no record of its own to wait for, and nothing leaves before what was read earlier is on disk.
+                self.gate.ledger.settle_late().await?;
+                return Ok(self.meter(ask, open));
+            }
             Some(EgressAnswer::No(refusal)) => {
                 self.dropped.fetch_add(1, Ordering::Relaxed);
                 return Err(refusal.clone().into());

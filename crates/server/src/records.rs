@@ -43,6 +43,7 @@ pub(crate) fn filter(filter: &RecordFilter) -> journal::Filter {
         since_ms: filter.since_ms,
         until_ms: filter.until_ms,
         reverse: filter.reverse,
+        scans: false,
     }
 }
 

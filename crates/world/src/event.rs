@@ -397,6 +397,24 @@ impl<'de> Deserialize<'de> for Event {
     }
 }
 
+/// Tools that read in the kernel's own process. The list is closed.
+const READS: [&str; 5] = ["fs.read", "fs.list", "fs.exists", "search.glob", "search.grep"];
+
+impl Event {
+    /// Whether a call may go on while this is written and not yet synced: a read with the kernel's hands, which changes nothing and for which
+    /// no grant, token or room is used, and its end. Whoever commits it says that nothing else was involved either.
+    pub fn may_be_late(&self) -> bool {
+        match self {
+            Event::CallAdmitted(call) => {
+                let is_plain = call.grant.is_none() && call.token.is_none() && call.rooms.as_ref().is_some_and(Vec::is_empty);
+                is_plain && call.read_only && call.hands == Hands::Kernel && READS.contains(&&*call.tool)
+            }
+            Event::CallFinished(end) => end.blob.is_none(),
+            _ => false,
+        }
+    }
+}
+
 /// A field that most records of its kind leave out.
 fn is_zero(n: &u64) -> bool {
     *n == 0
@@ -424,5 +442,34 @@ mod tests {
         let event: Event = BrainSaid { pid: Pid(3), task: None, text: String::new() }.into();
         assert_eq!(event.weight(), Weight::Progress);
         assert_eq!(Event::KINDS.iter().filter(|kind| **kind == "brain.said").count(), 1);
+        let read = CallAdmitted {
+            pid: Pid(3),
+            task: None,
+            call: CallId(1),
+            tool: "fs.read".into(),
+            input: Value::Null,
+            digest: String::new(),
+            bind: String::new(),
+            hands: Hands::Kernel,
+            read_only: true,
+            rules: Vec::new(),
+            grant: None,
+            token: None,
+            paths: Vec::new(),
+            size: None,
+            of: None,
+            up: None,
+            rooms: Some(Vec::new()),
+            run_mode: None,
+        };
+        let may_be_late = |event: CallAdmitted| Event::from(event).may_be_late();
+        assert!(may_be_late(read.clone()));
+        assert!(!may_be_late(CallAdmitted { tool: "fs.write".into(), ..read.clone() }));
+        assert!(!may_be_late(CallAdmitted { tool: "git.status".into(), ..read.clone() }), "it runs in a room");
+        assert!(!may_be_late(CallAdmitted { read_only: false, ..read.clone() }));
+        assert!(!may_be_late(CallAdmitted { hands: Hands::Caller, ..read.clone() }));
+        assert!(!may_be_late(CallAdmitted { grant: Some(GrantId(1)), ..read.clone() }));
+        assert!(!may_be_late(CallAdmitted { token: Some(TokenId(1)), ..read.clone() }));
+        assert!(!may_be_late(CallAdmitted { rooms: None, ..read }));
     }
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use journal::{Class, Draft, Journal, Options};
+use journal::{Class, Draft, Filter, Journal, Options};
 use serde_json::json;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
@@ -19,7 +19,9 @@ type Fallible<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 const RUN: Duration = Duration::from_secs(2);
 const ROUNDS: u32 = 3;
-const VERIFY_RECORDS: u64 = 300_000;
+const HISTORY_RECORDS: u64 = 1_000_000;
+/// Each question is asked so often.
+const QUESTIONS: u32 = 15;
 
 fn main() -> Fallible<()> {
     let home = std::env::args().nth(1).map_or_else(|| std::env::current_dir().map(|dir| dir.join("target")), |dir| Ok(dir.into()))?;
@@ -34,10 +36,14 @@ fn main() -> Fallible<()> {
         }
         append.push(json!({"writers": writers, "ours_per_s": ours.round(), "raw_per_s": raw.round(), "ratio": ratio(ours, raw)}));
     }
-    let (verify, sha) = bench_verify(&dir.path().join("verify"))?;
+    let history = dir.path().join("history");
+    fill(&history)?;
+    let questions = bench_questions(&history)?;
+    let (verify, sha) = bench_verify(&history)?;
     let result = json!({
         "append": append,
-        "verify": {"records": VERIFY_RECORDS, "ours_mb_per_s": verify.round(), "raw_mb_per_s": sha.round(), "ratio": ratio(verify, sha)},
+        "questions": questions,
+        "verify": {"records": HISTORY_RECORDS, "ours_mb_per_s": verify.round(), "raw_mb_per_s": sha.round(), "ratio": ratio(verify, sha)},
     });
     println!("{result}");
     Ok(())
@@ -146,24 +152,86 @@ fn bench_raw(path: &Path, writers: u64) -> Fallible<f64> {
     Ok(rate)
 }
 
-/// MB/s of verify and of hashing the same lines from memory.
-fn bench_verify(home: &Path) -> Fallible<(f64, f64)> {
+/// A journal of many tasks, a second for every thousand records.
+fn fill(home: &Path) -> Fallible<()> {
     let (journal, _) = Journal::open(home, Options::default())?;
+    let of_task = |n: u64| {
+        let kind = if n.is_multiple_of(100_000) { "policy.updated" } else { ["call.admitted", "call.finished"][usize::from(n % 2 == 1)] };
+        Ok(Draft { kind, task: Some(format!("task-{}", n / 50)), ..draft(n)? })
+    };
     let mut last = None;
-    for from in (0..VERIFY_RECORDS).step_by(1000) {
-        last = Some(journal.append((from..from + 1000).map(draft).collect::<Fallible<Vec<_>>>()?));
+    for from in (0..HISTORY_RECORDS).step_by(1000) {
+        last = Some(journal.append((from..from + 1000).map(of_task).collect::<Fallible<Vec<_>>>()?));
     }
     if let Some(ticket) = last {
         ticket.wait()?;
     }
+    journal.close();
+    Ok(())
+}
+
+/// Questions about a few of many records, and the same by looking at all of them; medians in milliseconds.
+fn bench_questions(home: &Path) -> Fallible<serde_json::Value> {
+    // The one that came with the records is not whole, and how long a whole one takes is a figure too.
+    for file in ["index.db", "index.db-wal", "index.db-shm"].map(|name| home.join(name)) {
+        if file.exists() {
+            std::fs::remove_file(file)?;
+        }
+    }
+    let (journal, _) = Journal::open(home, Options::default())?;
+    let began = Instant::now();
+    while journal.indexed() < HISTORY_RECORDS {
+        if let Some(error) = journal.take_index_trouble() {
+            return Err(error.into());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let built = began.elapsed();
+    let second = 1_794_000_000_000 + 500_000;
+    let of = [
+        ("kind", Filter { kinds: vec!["policy.updated".into()], ..Filter::default() }, 10),
+        ("task", Filter { task: Some("task-777".into()), ..Filter::default() }, 50),
+        ("pid", Filter { pid: Some(17), limit: Some(100), reverse: true, kinds: vec!["policy.".into(), "call.finished".into()], ..Filter::default() }, 100),
+        ("time", Filter { since_ms: Some(second), until_ms: Some(second + 1000), ..Filter::default() }, 1000),
+    ];
+    let mut figures = Vec::new();
+    for (by, filter, expected) in of {
+        let ask = |filter: &Filter| -> Fallible<Duration> {
+            let start = Instant::now();
+            let found = journal.read(filter)?.len();
+            let took = start.elapsed();
+            if found == expected { Ok(took) } else { Err(format!("{found} records by {by}, not {expected}").into()) }
+        };
+        let (mut ours, mut scans) = (Vec::new(), Vec::new());
+        let scan = Filter { scans: true, ..filter.clone() };
+        for round in 0..QUESTIONS {
+            ours.push(ask(&filter)?);
+            if round % 5 == 0 {
+                scans.push(ask(&scan)?);
+            }
+        }
+        figures.push(json!({"by": by, "ours_ms": median_ms(ours), "scan_ms": median_ms(scans)}));
+    }
+    journal.close();
+    Ok(json!({"built_ms": built.as_secs_f64() * 1000.0, "by": figures}))
+}
+
+fn median_ms(mut times: Vec<Duration>) -> f64 {
+    times.sort();
+    times.get(times.len() / 2).map_or(0.0, |time| (time.as_secs_f64() * 100_000.0).round() / 100.0)
+}
+
+/// MB/s of verify and of hashing the same lines from memory.
+fn bench_verify(home: &Path) -> Fallible<(f64, f64)> {
+    let (journal, _) = Journal::open(home, Options::default())?;
     let mut lines = Vec::new();
-    journal.export(&mut lines, &journal::Filter::default())?;
+    journal.export(&mut lines, &Filter::default())?;
     journal.close();
     let (mut verify, mut sha) = (0.0f64, 0.0f64);
     for _ in 0..ROUNDS {
         let start = Instant::now();
         let report = journal::verify(home)?;
-        if !report.is_intact() || report.records != VERIFY_RECORDS {
+        if !report.is_intact() || report.records != HISTORY_RECORDS {
             return Err(format!("the journal does not verify: {report:?}").into());
         }
         verify = verify.max(report.bytes as f64 / 1e6 / start.elapsed().as_secs_f64());

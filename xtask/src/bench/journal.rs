@@ -19,6 +19,26 @@ pub(super) fn measure(table: &mut Table) -> Result<()> {
                 holds: promised.then_some(ours / raw >= 0.8),
             });
         }
+        for line in report["questions"]["by"].as_array().context("the bench of the journal has no `questions`")? {
+            let (ours, scan) = (number(line, "ours_ms")?, number(line, "scan_ms")?);
+            table.push(TableRow {
+                what: format!("records by {} of a million", line["by"].as_str().context("a question without a name")?),
+                ours: format!("{ours:.2} ms"),
+                reference: format!("all of them {scan:.0} ms"),
+                figure: format!("{ours:.2} ms"),
+                promise: "≤ 10 ms",
+                holds: Some(ours <= 10.0),
+            });
+        }
+        let built = number(&report["questions"], "built_ms")?;
+        table.push(TableRow {
+            what: "index of a million records".into(),
+            ours: format!("{:.1} s", built / 1000.0),
+            reference: String::new(),
+            figure: String::new(),
+            promise: "",
+            holds: None,
+        });
         let (ours, raw) = (number(&report["verify"], "ours_mb_per_s")?, number(&report["verify"], "raw_mb_per_s")?);
         table.push(TableRow {
             what: "journal verify".into(),

@@ -7,6 +7,8 @@ mod corpus;
 mod crash;
 mod export;
 mod fault;
+mod index;
+mod late;
 mod snapshot;
 mod tamper;
 

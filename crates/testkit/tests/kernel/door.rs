@@ -16,6 +16,7 @@ pub fn tests() -> Vec<Test> {
         Test::new("a_resting_tool_names_the_others", calls::rests),
         Test::new("a_task_keeps_its_share_of_output_and_no_more", calls::share),
         Test::new("detailed_observation_holds_what_went_in_and_came_out", calls::observed),
+        Test::new("reads_wait_for_no_sync_and_everything_else_does", calls::late),
         Test::new("a_redirect_to_another_host_is_a_call_of_its_own", web::redirects),
         Test::new("a_redirect_stays_within_a_tool_s_permissions", web::permitted),
         Test::new("every_second_try_is_on_record", web::retried),

@@ -4,7 +4,7 @@ use super::{Setup, Stage, done, path, pending, play};
 use kernel::{CallEnd, Reply, Tuning};
 use serde_json::json;
 use std::sync::Arc;
-use world::{Event, Observe, Terms};
+use world::{Event, Observe, Scope, Terms};
 
 const ALL: &str = "  - { name: all, match: { syscall: [fs.read, fs.write, shell.run, flaky] }, action: allow }\n";
 
@@ -92,6 +92,41 @@ pub fn share() -> Result<(), String> {
         let kept = events.iter().filter(|event| matches!(event, Event::CallFinished(e) if e.blob.is_some())).count();
         let dropped: u64 = events.iter().map(|event| if let Event::RecordsDropped(e) = event { e.count } else { 0 }).sum();
         assert_eq!((kept, dropped), (2, 2), "two of 40 kB fit into 100 kB");
+        Ok(())
+    })
+}
+
+/// Plain reads need no sync of their own and are on record all the same; a write, a refusal and a read by a grant wait for theirs.
+pub fn late() -> Result<(), String> {
+    const CALLS: u64 = 40;
+    play(setup(), async |door| {
+        let (ledger, journal) = (&door.kernel.ledger, door.kernel.ledger.journal());
+        let counted = async |tool: &'static str, input: serde_json::Value| -> Result<u64, String> {
+            let before = journal.syncs();
+            for _ in 0..CALLS {
+                door.call(tool, input.clone()).await?;
+            }
+            Ok(journal.syncs() - before)
+        };
+        assert_eq!(done(&door.call("fs.read", path("a.txt")).await?)?.1["content"], "one\n");
+        let settle = async || ledger.settle_late().await.map_err(|fault| fault.to_string());
+        settle().await?;
+        let reads = counted("fs.read", path("a.txt")).await?;
+        assert!(reads < CALLS, "{CALLS} reads, {reads} syncs");
+        let events = door.events()?;
+        let ended = events.iter().filter(|event| matches!(event, Event::CallFinished(end) if end.ok)).count() as u64;
+        assert!(ended > CALLS, "{ended} reads are on record");
+        settle().await?;
+        assert!(!ledger.has_late());
+        // The controls. Each has an admission and an end to wait for, or a refusal.
+        let writes = counted("fs.write", json!({ "path": "new.txt", "content": "x" })).await?;
+        assert!(writes >= 2 * CALLS, "{CALLS} writes, {writes} syncs");
+        let refusals = counted("fs.read", path("/etc/none")).await?;
+        assert!(refusals >= 1, "the first refusal is a record of its own");
+        let review = pending(&door.call("fs.list", path(".skep")).await?)?;
+        door.answer(review, Reply::Wide { scope: Scope::Zone { zone: door.zone }, what: None, terms: Terms::default() }).await?;
+        let granted = counted("fs.list", path(".skep")).await?;
+        assert!(granted >= 2 * CALLS, "{CALLS} reads by a grant, {granted} syncs");
         Ok(())
     })
 }

@@ -1,0 +1,75 @@
+//! Records that need no sync of their own: written when their ticket resolves, durable soon after, in order with all others.
+
+use std::time::{Duration, Instant};
+
+use journal::{Filter, Journal};
+
+fn read(journal: &Journal) -> Vec<u64> {
+    journal.read(&Filter::default()).unwrap().into_iter().map(|record| record.seq).collect()
+}
+
+#[track_caller]
+fn becomes_durable(journal: &Journal, count: u64) {
+    let began = Instant::now();
+    while journal.head().count < count {
+        assert!(began.elapsed() < Duration::from_secs(60), "{:?}", journal.head());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_late_record_is_written_at_once_and_durable_by_itself() {
+    let home = tempfile::tempdir().unwrap();
+    let (journal, _) = crate::open(home.path());
+    let follow = journal.follow();
+    let place = journal.append_late(vec![crate::draft(0), crate::draft(1)]).wait().unwrap();
+    assert_eq!((place.first_seq, place.last_seq), (0, 1));
+    assert_eq!(read(&journal), [0, 1], "readers see it");
+    // Nobody appends anything more.
+    becomes_durable(&journal, 2);
+    assert_eq!(*follow.borrow(), 1);
+    journal.close();
+    let report = journal::verify(home.path()).unwrap();
+    assert!(report.is_intact() && report.records == 2, "{report:?}");
+}
+
+#[test]
+fn a_later_record_or_a_barrier_makes_it_durable() {
+    let home = tempfile::tempdir().unwrap();
+    let (journal, _) = crate::open(home.path());
+    for n in 0..20 {
+        let late = journal.append_late(vec![crate::draft(n * 2)]);
+        let then =
+            if n % 2 == 0 { journal.append(vec![crate::draft(n * 2 + 1)]) } else { journal.append(vec![crate::security(n * 2 + 1)]) };
+        then.wait().unwrap();
+        assert_eq!(journal.head().count, n * 2 + 2);
+        assert_eq!(late.wait().unwrap().last_seq, n * 2);
+    }
+    journal.append_late(vec![crate::draft(40)]).wait().unwrap();
+    journal.barrier().wait().unwrap();
+    assert_eq!(journal.head().count, 41, "a barrier stands for all before it");
+    journal.close();
+    let (journal, opened) = crate::open(home.path());
+    assert_eq!((opened.head.count, opened.unsealed, opened.findings.len()), (41, 0, 0));
+    journal.close();
+}
+
+/// A stop in the middle seals what was late: nothing is doubted at the next start.
+#[test]
+fn a_close_syncs_and_seals_it() {
+    let home = tempfile::tempdir().unwrap();
+    let (journal, _) = crate::open(home.path());
+    drop(journal.append_late((0..50).map(crate::draft).collect()));
+    journal.close();
+    let (journal, opened) = crate::open(home.path());
+    assert_eq!((opened.head.count, opened.unsealed, opened.findings.len()), (50, 0, 0));
+    journal.close();
+}
+
+#[test]
+#[should_panic(expected = "a security event is never late")]
+fn a_security_event_is_never_late() {
+    let home = tempfile::tempdir().unwrap();
+    let (journal, _) = crate::open(home.path());
+    drop(journal.append_late(vec![crate::security(0)]));
+}

@@ -127,6 +127,7 @@ impl LiveClients {
             work,
             waiting: Mutex::default(),
             reasons: Mutex::default(),
+            hooks: Mutex::default(),
             folders: AtomicU64::new(0),
         }
     }

@@ -56,7 +56,7 @@ pub use record::{KEPT_CHARS, RedactedInput, shorten};
 pub use request::{CLIENT, JOB, JobTerms, MODEL_REQUEST, PERSON_ASK, Request};
 pub use role::{KnownSkill, ROLES_FOLDER, Role, Skill, SkillParam, SkillWork, role_brief};
 pub use runtime::RoomRuntime;
-pub use settle::ToolOutcome;
+pub use settle::TimedOutput;
 pub use sight::Masks;
 pub use site::NamedTree;
 pub use task_shape::{ChosenSkill, ShapedTask, TaskShape, command_script};

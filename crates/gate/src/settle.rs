@@ -11,15 +11,15 @@ use world::event::{CallFinished, CallObserved, RecordsDropped};
 use world::{CallId, Constraints, Event, Fault, FaultKind, Observe, Refusal, Stop, limits};
 
 /// What a tool gave, and how long it took.
-pub struct ToolOutcome {
+pub struct TimedOutput {
     pub output: Result<Output, Stop>,
     pub took: Duration,
 }
 
-impl ToolOutcome {
+impl TimedOutput {
     /// Of what was carried out elsewhere and went well.
-    pub fn success(value: Value, took: Duration) -> ToolOutcome {
-        ToolOutcome { output: Ok(Output { ok: true, value, retries: 0 }), took }
+    pub fn success(value: Value, took: Duration) -> TimedOutput {
+        TimedOutput { output: Ok(Output { ok: true, value, retries: 0 }), took }
     }
 }
 
@@ -36,9 +36,9 @@ impl Gate {
         tool: Option<&RegisteredTool>,
         request: &Request,
         permit: &Permit,
-        ran: ToolOutcome,
+        ran: TimedOutput,
     ) -> Result<CallEnd, Fault> {
-        let ToolOutcome { output, took } = ran;
+        let TimedOutput { output, took } = ran;
         let (ok, mut whole) = match output {
             Ok(output) => (output.ok, output.value),
             Err(Stop::Refused(refusal)) => (false, refusal.told()),

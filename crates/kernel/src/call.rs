@@ -14,7 +14,7 @@ mod subcall;
 use crate::Kernel;
 use facts::{FactsPurpose, GatheredFacts};
 use find::{Found, ReadyTool};
-use gate::{CallEnd, CallOutcome, Details, GateDecision, PERSON_ASK, Request, ToolOutcome, TrustedPolicy, stale};
+use gate::{CallEnd, CallOutcome, Details, GateDecision, PERSON_ASK, Request, TimedOutput, TrustedPolicy, stale};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -127,7 +127,7 @@ pub(crate) async fn run_syscall(
     };
     let gate = start.elapsed();
     let value = work.await?;
-    let ran = ToolOutcome::success(value, start.elapsed().saturating_sub(gate));
+    let ran = TimedOutput::success(value, start.elapsed().saturating_sub(gate));
     let end = kernel.gate.finish(None, request, &permit, ran).await?;
     Ok(CallOutcome { call: Some(permit.call), rules, end, gate, run: start.elapsed().saturating_sub(gate) })
 }

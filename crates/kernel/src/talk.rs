@@ -61,9 +61,21 @@ impl Kernel {
     pub async fn talk(&self, new: NewTalk) -> Result<(TalkSeat, Added), TalkRefused> {
         let (zone, worker) = self.worker_at(&new.path, new.worker.as_deref()).await?;
         let (brain, mode) = (self.talking_brain(&new, zone, worker)?, new.mode);
-        // What its role may use, it may use in a talk.
-        let shape = crate::TaskShape { role: worker.and_then(|worker| self.role_of(worker)), ..crate::TaskShape::default() };
-        let task = NewTask { priority: i64::MAX, shape, ..NewTask::new(new.path, mode, format!("talk with {brain}"), Some(brain)) };
+        let task = NewTask {
+            path: new.path,
+            mode,
+            prompt: format!("talk with {brain}"),
+            brain: Some(brain),
+            priority: i64::MAX,
+            calls_max: None,
+            record: false,
+            tags: Vec::new(),
+            budget: None,
+            new_worker: false,
+            placement: world::TaskPlacement::default(),
+            // What its role may use, it may use in a talk.
+            shape: crate::TaskShape { role: worker.and_then(|worker| self.role_of(worker)), ..crate::TaskShape::default() },
+        };
         // A project that is not there yet gets its worker on the way.
         let worker = match worker {
             Some(worker) => worker,

@@ -5,7 +5,7 @@
 //! for exactly this host, port and method, and the call of that permit ends after the last byte that it let out. A yes is good for
 //! new connections as long as what it rests on: the policy's version, the grant that was used, and no ban given since.
 
-use gate::{Details, Gate, GateDecision, Permit, Request, ToolOutcome, used_room};
+use gate::{Details, Gate, GateDecision, Permit, Request, TimedOutput, used_room};
 use host::Rooms;
 use sandbox::egress::{
     self, Behind, ConnectionMeter, Destination, EgressDenial, EgressPermit, EgressPolicy, EgressVerdict, End, Swap, Tally, Timeouts,
@@ -329,7 +329,7 @@ impl OpenPermit {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let Totals { requests, up, down } = &*self.totals;
         let value = json!({ "requests": count(requests), "bytes_up": count(up), "bytes_down": count(down) });
-        let ran = ToolOutcome::success(value, self.since.elapsed());
+        let ran = TimedOutput::success(value, self.since.elapsed());
         gate.finish(None, &self.request, &self.permit, ran).await.map(drop)
     }
 }

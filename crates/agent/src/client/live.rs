@@ -150,7 +150,7 @@ impl LiveClients {
     }
 
     /// Who answers the hooks of the client that a call runs.
-    pub(crate) fn hook_of(&self, request: &Request) -> Option<Arc<TaskHook>> {
+    pub fn hook_of(&self, request: &Request) -> Option<Arc<TaskHook>> {
         let task = request.task.filter(|_| request.tool == BRAIN_RUN && request.live.is_some())?;
         self.hooks.lock().get(&task).filter(|hook| hook.is_heard()).cloned()
     }

@@ -7,7 +7,7 @@ use super::network::RoomNetwork;
 use super::subcall::Subcalls;
 use crate::Kernel;
 use crate::job::{JobProcess, may_ask};
-use gate::{CallFacts, CallerRights, Permit, Request, ToolOutcome};
+use gate::{CallFacts, CallerRights, Permit, Request, TimedOutput};
 use policy::Verdict;
 use room::{WorkGuard, WorkKey};
 use std::path::Path;
@@ -23,10 +23,10 @@ pub(super) async fn run(
     breaker: BreakerGuard<'_>,
     request: &Request,
     facts: GatheredFacts,
-) -> ToolOutcome {
+) -> TimedOutput {
     let start = Instant::now();
     let output = carry_out(kernel, permit, tool, breaker, request, facts).await;
-    ToolOutcome { output, took: start.elapsed() }
+    TimedOutput { output, took: start.elapsed() }
 }
 
 async fn carry_out(

@@ -5,7 +5,7 @@
 
 use super::consider;
 use crate::Kernel;
-use gate::{GateDecision, Request, ToolOutcome};
+use gate::{GateDecision, Request, TimedOutput};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use tool::{GateAnswer, Output, PatchedFile, Redirect, SubcallGate};
@@ -51,7 +51,7 @@ impl Subcalls<'_> {
                 let same = considered.request.input == request.input;
                 let whole = json!({ "part_of": self.call });
                 let output = Output { ok: same, value: whole, retries: 0 };
-                let ran = ToolOutcome { output: Ok(output), took: Duration::ZERO };
+                let ran = TimedOutput { output: Ok(output), took: Duration::ZERO };
                 self.kernel.gate.finish(None, &considered.request, &permit, ran).await?;
                 if same {
                     return Ok(());

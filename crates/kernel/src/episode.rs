@@ -69,7 +69,7 @@ async fn resume(kernel: &Kernel, pid: Pid, id: TaskId) -> Result<usize, Stop> {
     begin(kernel, &task).await?;
     kernel.workspace_of(id).await?;
     if task.proposes_kept {
-        let summary = match task.summary.as_deref().unwrap_or_default() {
+        let summary = match merge::without_notes(task.summary.as_deref().unwrap_or_default()) {
             "" => "kept work".to_owned(),
             again if again.starts_with("kept work") => again.to_owned(),
             said => format!("kept work ({said})"),

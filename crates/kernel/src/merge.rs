@@ -10,6 +10,7 @@ mod commit;
 mod diff;
 mod import;
 mod list;
+mod note;
 mod others;
 mod pieces;
 mod undo;
@@ -17,6 +18,7 @@ mod undo;
 pub use answer::{MergeOutcome, MergeWish};
 pub(crate) use list::DROPPED;
 pub use list::MergeLine;
+pub(crate) use note::without_notes;
 pub use pieces::Piece;
 pub(crate) use pieces::PieceCache;
 pub use undo::UndoOutcome;
@@ -25,6 +27,7 @@ pub(crate) use undo::finish_undone;
 use crate::file_thread::on_own_thread;
 use crate::{Kernel, MERGE};
 use gate::MergeRights;
+use note::with_note;
 use policy::Verdict;
 use report::CountedKind;
 use room::{OpenWorkspace, RoomContent, ThrowawayRoom};
@@ -391,10 +394,6 @@ async fn apply_rest(kernel: &Kernel, task: &Task, id: MergeId, summary: &str) ->
     let (imported, summary) = import::run(kernel, task, summary).await?;
     let finished = MergeFinished { pid: task.pid, task: Some(task.id), merge: id, paths };
     finish(kernel, task, &summary, committed.into_iter().chain(imported).chain([finished.into()]).collect()).await
-}
-
-fn with_note(summary: &str, note: &str) -> String {
-    if summary.is_empty() { note.to_owned() } else { format!("{summary} ({note})") }
 }
 
 pub(crate) async fn finish(kernel: &Kernel, task: &Task, summary: &str, mut events: Vec<Event>) -> Result<(), Stop> {

@@ -15,7 +15,7 @@ use wire::method::Nothing;
 use wire::method::call::CallRunParams;
 use wire::method::merge::MergeUndoParams;
 use wire::method::task::{TaskDiffResult, TaskIdParams, TaskMergeParams};
-use wire::table::{CallRun, MergeList, MergeUndo, TaskDiff, TaskMerge};
+use wire::table::{CallRun, MergeList, MergeUndo, TaskDiff, TaskMerge, TaskShow};
 use wire::{CommitWish, ErrorCode, KernelClient, Side, TaskId};
 
 /// Merge a task's changes into the project, or undo a merge
@@ -161,8 +161,10 @@ async fn list(kernel: &mut KernelClient, console: &Console) -> ExitResult {
 async fn shown(kernel: &mut KernelClient, task: TaskId, console: &Console) -> Result<TaskDiffResult, CommandError> {
     let shown = console.wait_counting("comparing", Some(task), kernel.call::<TaskDiff>(&TaskIdParams { task })).await?;
     if shown.digest.is_none() {
+        let state = kernel.call::<TaskShow>(&TaskIdParams { task }).await?.state;
+        let why = if state.at_rest() { "nothing that it changed is left to merge" } else { "it has not proposed its changes" };
         return Err(CommandError::new(ErrorCode::WrongState, format!("there is nothing to merge for `{task}`"))
-            .why("it has not proposed its changes")
+            .why(why)
             .fix(format!("see where it stands with `skep status {task}`")));
     }
     Ok(shown)

@@ -117,6 +117,8 @@ pub fn summary(diff: &TaskDiffResult, columns: Option<usize>) -> Page {
         let unshown = file.unshown.then(|| without_hashes(file.diff.lines().last().unwrap_or("not shown")));
         let size = match &unshown {
             Some(why) => Line::new().wait(if why.starts_with("binary") { "binary" } else { "unshown" }),
+            // Of most that stays out nobody has compared the lines.
+            None if file.refused.is_some() && file.added + file.removed == 0 => Line::new(),
             None => Line::new().good(format!("+{}", file.added)).bad(format!(" −{}", file.removed)),
         };
         let note = match (&file.refused, &file.note) {
@@ -125,7 +127,7 @@ pub fn summary(diff: &TaskDiffResult, columns: Option<usize>) -> Page {
             (None, Some(note)) => Line::new().wait(format!("  {note}")),
             (None, None) => Line::new(),
         };
-        let sizes = unshown.map_or(Line::new(), |why| Line::new().faint(format!("  {why}")));
+        let sizes = unshown.as_deref().map_or(Line::new(), |why| Line::new().faint(format!("  {}", why.trim_start_matches("binary: "))));
         vec![Line::new().plain("  ").join(kind(file)), size, name(file).join(sizes).join(note)]
     });
     let mut page = table_wrapped(rows.collect(), columns);
@@ -403,7 +405,7 @@ mod tests {
         });
         let shown = stat(&diff, Some(80)).render(false, Some(80));
         assert!(shown.contains("  created   +1 −0   a.sh\n") && shown.contains("  modified  +1 −1   long-folder/"), "{shown}");
-        assert!(shown.contains("  created   binary  data.bin  binary: 7 bytes becomes 8 bytes\n"), "{shown}");
+        assert!(shown.contains("  created   binary  data.bin  7 bytes becomes 8 bytes\n"), "{shown}");
         assert!(shown.lines().all(|line| line.chars().count() <= 80) && !shown.contains('…'), "{shown}");
         let joined: String = shown.split_whitespace().collect();
         assert!(joined.contains(&diff.files[1].path), "the whole name: {shown}");

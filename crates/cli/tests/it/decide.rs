@@ -168,7 +168,7 @@ fn a_diff_shows_what_a_terminal_hides() {
     );
     let output = site.skep(&["diff", "task-2", "--file", "program"]);
     assert_eq!(output.stdout, b"\x7fELF\0\0\0\0");
-    says(&site.ok(&["merge", "task-2", "--yes"]), &["created  program", "binary: nothing becomes 8 bytes"]);
+    says(&site.ok(&["merge", "task-2", "--yes"]), &["created  binary  program  nothing becomes 8 bytes"]);
 }
 
 #[test]

@@ -43,7 +43,9 @@ fn a_cancelled_task_keeps_its_work_and_says_so() {
     // One that had changed nothing says that.
     site.ok(&["act", "nothing", "--brain", &site.script("call fs.list path=.\n")]);
     eventually("it waits", || site.is("task-2", "parked"));
+    assert!(site.fails(9, &["merge", "task-2", "--yes"]).contains("it has not proposed its changes"));
     assert_eq!(site.ok(&["cancel", "task-2"]), "✓ task-2 stopped; it had changed nothing\n");
+    assert!(site.fails(9, &["merge", "task-2", "--yes"]).contains("nothing that it changed is left to merge"));
     assert_eq!(site.leftovers(), Vec::<String>::new());
 }
 
@@ -388,7 +390,8 @@ fn what_stays_out_of_a_merge_is_kept_or_told() {
     assert_eq!((site.read("sub/f").as_str(), site.project().join("out").exists()), ("inside\n", false));
     assert_eq!(site.task("task-1")["kept"]["files"], 3, "the links and the odd name");
     let nothing = site.fails(9, &["merge", "task-1", "--yes"]);
-    assert!(nothing.contains("every change is left out"), "{nothing}");
+    assert!(nothing.contains("nothing is merged: all that is kept of task-1 stays out"), "{nothing}");
+    assert_eq!(site.task("task-1")["summary"], "kept work (not merged: every change is left out)");
     // What cannot be kept says that, before and after.
     let script = "call shell.run command=[\"mkfifo\", \"pipe\"]\ncall fs.write path=a.txt content=\"newer\\n\"\ndone\n";
     site.ok(&["act", "a pipe", "--brain", &site.script(script), "--await"]);

@@ -143,6 +143,7 @@ fn a_commit_is_refused_where_it_would_be_signed_or_nobody_is_known() {
     let refused = site.fails(12, &["merge", "task-1", "--yes", "--commit"]);
     assert!(refused.contains("commits are signed here"), "{refused}");
     assert!(refused.contains("run `skep merge task-1`, then `git add -A -- a.txt && git commit -- a.txt`"), "{refused}");
+    assert_eq!((site.read("a.txt").as_str(), site.count("merge.started")), ("one\ntwo\nthree\n", 0));
     // The command is about the same paths, with both names of a rename.
     proposed(&site, "task-2", "call fs.move from=b.txt to=d/new.txt\ncall fs.write path=mine.txt content=\"x\\n\"\ndone\n");
     let refused = site.fails(12, &["merge", "task-2", "--yes", "--commit", "--only", "d"]).replace("\n         ", " ");
@@ -154,7 +155,6 @@ fn a_commit_is_refused_where_it_would_be_signed_or_nobody_is_known() {
     site.git(&["add", "-A", "--", "b.txt", "d/new.txt"]);
     assert_eq!(git(&site, &["status", "--porcelain"]), "R  b.txt -> d/new.txt");
     site.git(&["-c", "commit.gpgsign=false", "commit", "-q", "-m", "moved", "--", "b.txt", "d/new.txt"]);
-    assert_eq!((site.read("a.txt").as_str(), site.count("merge.started")), ("one\ntwo\nthree\n", 0));
     site.git(&["config", "--unset", "commit.gpgsign"]);
     // HEAD moved meanwhile, so it is asked about anew.
     site.fails(9, &["merge", "task-1", "--yes"]);

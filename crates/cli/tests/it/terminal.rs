@@ -52,7 +52,7 @@ fn a_kernel_is_not_stopped_for_settings_that_none_could_start_with() {
     for broken in ["x: [", "reviews: {}", "models: {a: b, b: a}", "sandbox: {templates: {t: {memory: lots}}}"] {
         std::fs::write(&config, broken).unwrap();
         let refused = site.fails(14, &["kernel", "restart"]);
-        assert!(refused.contains("the kernel runs on as it is") && refused.contains("config.yml"), "{broken}: {refused}");
+        assert!(refused.contains("the kernel runs on as it is") && refused.contains("↳ fix"), "{broken}: {refused}");
         assert_eq!(site.json(&["kernel", "status"])["os_pid"], pid, "{broken}: it never stopped");
     }
     // Where none runs there is none to spare, and the code says what is wrong.

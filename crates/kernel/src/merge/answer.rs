@@ -56,6 +56,10 @@ impl Kernel {
         }
         let merge = self.ledger.merge_of(&task);
         let (TaskState::Parked { review }, Some(merge)) = (task.state, merge) else {
+            if task.state.at_rest() && task.kept.is_some() {
+                let what = format!("nothing is merged: all that is kept of {id} stays out");
+                return Err(Refusal::new(Code::WrongState, what).remedy(Remedy::ShowLeftOut { task: id }).into());
+            }
             let why = match task.state {
                 TaskState::Queued | TaskState::Running => "is not done yet",
                 TaskState::Parked { .. } => "waits for another review",

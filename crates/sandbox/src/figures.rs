@@ -94,8 +94,8 @@ pub(crate) async fn unless_still<T>(mut still: watch::Receiver<bool>, watching: 
         }
         tokio::select! {
             biased;
-            end = &mut watching => return end,
             _ = still.wait_for(|still| *still) => {}
+            end = &mut watching => return end,
         }
     }
 }

@@ -14,7 +14,7 @@ fn a_first_task_sets_its_repository_up_and_returns_at_once() {
     for (verb, mode) in [("act", "act"), ("ask", "ask")] {
         let site = Site::new(&[("a.txt", "a\n")]);
         let said = site.ok(&[verb, "implement auth", "--brain", &site.script(HANGS)]);
-        assert_eq!(said, "\n✓ init @main → worker.1\n✓ task-1 → worker.1 (@main)\n", "{said}");
+        assert!(said.starts_with("\n✓ init @main → worker.1\n✓ task-1 → worker.1 (@main)\n"), "{said}");
         assert_eq!((site.count("task.finished"), site.count("task.failed")), (0, 0), "it is still worked on");
         let shown = site.ok(&["status", "--task", "task-1"]);
         assert!(shown.contains(&format!("mode        {mode}")) && shown.contains("worker.1"), "{shown}");

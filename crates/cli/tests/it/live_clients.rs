@@ -340,8 +340,8 @@ fn git(site: &Site, arguments: &[&str]) -> String {
 /// What git ignores stays with the worker whatever becomes of a task, so a client that built something can have the next one.
 #[test]
 fn build_output_that_git_ignores_keeps_no_client_from_staying() {
-    let builds = "ask('Bash', command='make')\nos.makedirs('build', exist_ok=True)\nopen('build/out.o', 'w').write('built')\n\
-                  say(type='user', message={'content': [{'type': 'tool_result', 'tool_use_id': 'Bash', 'content': 'ok'}]})\n";
+    let builds = "if ask('Bash', command='make')['permissionDecision'] == 'allow':\n    os.makedirs('build', exist_ok=True)\n    \
+                  open('build/out.o', 'w').write('built')\n    say(type='user', message={'content': [{'type': 'tool_result', 'tool_use_id': 'Bash', 'content': 'ok'}]})\n";
     for is_ignored in [true, false] {
         let site = misbehaving(&format!("{builds}{TURNS}"));
         fs::write(site.project().join(".gitignore"), if is_ignored { "build/\n" } else { "other/\n" }).unwrap();

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 struct Manners {
     /// What it always asks first; Enter is the answer.
     first: Option<&'static str>,
-    /// Screens that may come before the first prompt, and the keys that lead on.
-    doors: &'static [(&'static str, &'static [&'static str])],
+    /// What it asks once in its home, and the keys that lead on.
+    once: Option<(&'static str, &'static [&'static str])>,
     /// On the screen when it can be typed to.
     ready: &'static str,
     leaves: &'static str,
@@ -32,23 +32,16 @@ pub fn site(client: &Client, files: &[(&str, &str)]) -> Site {
 }
 
 /// Goes through what a client asks first.
-fn enter(screen: &Screen, manners: &Manners) {
-    if let Some(first) = manners.first {
-        screen.shows(&[first]);
-        screen.press(&["Enter"]);
-        screen.lacks(first);
+fn enter(screen: &Screen, manners: &Manners, is_first: bool) {
+    let doors = manners.first.map(|first| (first, &["Enter"][..])).into_iter().chain(manners.once.filter(|_| is_first));
+    for (sign, keys) in doors {
+        screen.shows(&[sign]);
+        screen.press(keys);
+        screen.lacks(sign);
     }
     let end = Instant::now() + Duration::from_secs(180);
-    loop {
-        let text = screen.text();
-        if text.contains(manners.ready) {
-            return;
-        }
-        assert!(Instant::now() < end && !text.contains("left with"), "`{}` is not on the screen:\n{text}", manners.ready);
-        for (sign, keys) in manners.doors.iter().filter(|(sign, _)| text.contains(sign)) {
-            screen.press(keys);
-            screen.lacks(sign);
-        }
+    while !screen.text().contains(manners.ready) {
+        assert!(Instant::now() < end, "`{}` is not on the screen:\n{}", manners.ready, screen.text());
         std::thread::sleep(Duration::from_millis(50));
     }
 }
@@ -56,7 +49,7 @@ fn enter(screen: &Screen, manners: &Manners) {
 fn talks(client: &Client, manners: &Manners) {
     let site = site(client, &[]);
     let screen = Screen::sized(&site, "xterm-256color", "talk", (100, 40));
-    enter(&screen, manners);
+    enter(&screen, manners, true);
     screen.press(&["-l", "Please write the greeting"]);
     screen.shows(&["Please write the greeting"]);
     screen.press(&["Enter"]);
@@ -96,7 +89,7 @@ fn talks(client: &Client, manners: &Manners) {
 
     // And the next talk with both.
     let again = Screen::sized(&site, "xterm-256color", "talk", (100, 40));
-    enter(&again, manners);
+    enter(&again, manners, false);
     again.shows(&["I was told why."]);
     again.press(&["C-]"]);
     again.press(&["d"]);
@@ -113,7 +106,7 @@ fn codex_talks_and_its_own_tools_ask_at_the_door() {
         &Manners {
             // It does not trust the repository's own settings, and says so; and it advertises a model once.
             first: Some("Open restricted"),
-            doors: &[("Use existing model", &["Down", "Enter"])],
+            once: Some(("Use existing model", &["Down", "Enter"])),
             ready: "Ask Codex to do anything",
             leaves: "/quit",
         },
@@ -122,12 +115,12 @@ fn codex_talks_and_its_own_tools_ask_at_the_door() {
 
 #[test]
 fn opencode_talks_and_its_own_tools_ask_at_the_door() {
-    talks(&OPENCODE, &Manners { first: None, doors: &[], ready: "ctrl+p commands", leaves: "/exit" });
+    talks(&OPENCODE, &Manners { first: None, once: None, ready: "ctrl+p commands", leaves: "/exit" });
 }
 
 #[test]
 fn gemini_talks_and_its_own_tools_ask_at_the_door() {
-    talks(&GEMINI, &Manners { first: None, doors: &[], ready: "Type your message", leaves: "/quit" });
+    talks(&GEMINI, &Manners { first: None, once: None, ready: "Type your message", leaves: "/quit" });
 }
 
 /// A worker of a role is talked with as what it is: on the brain that it was enrolled with, with its role's words and its role's tools.

@@ -135,7 +135,7 @@ impl Kernel {
         let trusted = zone.map(|zone| self.gate.policies.trusted(zone)).transpose()?.flatten();
         let own = trusted.as_ref().map(|trusted| &trusted.config);
         let talks = |name: &str| {
-            let spec = self.brains.named(name, own).ok()?;
+            let spec = self.brains.find(name, own).ok()?;
             wire_of(&spec).ok()?.launch_terminal(&AgentBoot::default())
         };
         let none = |name: &str| {

@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
+use workspace::aside;
 use world::{Pid, Task, limits};
 
 /// What rules call the caller of a talk, and how its task is told from others.
@@ -70,6 +71,10 @@ pub fn is_talk(task: &Task) -> bool {
 
 /// The conversation that a client wrote to last in a workspace. Names are all that is read, for whatever runs in the room may have put them there.
 pub fn newest_conversation(work: &Path, folder: &str, wire: &dyn AgentWire) -> Option<String> {
+    aside(|| newest_below(work, folder, wire))
+}
+
+fn newest_below(work: &Path, folder: &str, wire: &dyn AgentWire) -> Option<String> {
     let mut at = work.join("layers").join(HOME_LAYER).join("upper");
     for part in Path::new(folder).components() {
         at.push(part);

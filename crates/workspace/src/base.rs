@@ -95,7 +95,7 @@ fn us(seconds: i64, nanoseconds: i64) -> i64 {
 }
 
 /// When something was last changed and last modified, by the clock that stamps files.
-pub(crate) fn stat_us(metadata: &std::fs::Metadata) -> (i64, i64) {
+pub fn stat_us(metadata: &std::fs::Metadata) -> (i64, i64) {
     use std::os::unix::fs::MetadataExt;
     (us(metadata.ctime(), metadata.ctime_nsec()), us(metadata.mtime(), metadata.mtime_nsec()))
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::unix::pipe;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinError, JoinHandle};
 use tool::{JobFollower, KeptJob, Streams};
 use world::event::BrainServed;
 use world::{Fault, Stop, Task};
@@ -93,11 +93,7 @@ impl RoomAgent {
                 }
             };
             taken_down.await;
-            match outcome {
-                Ok(Ok(outcome)) => exit_of(outcome.end),
-                Ok(Err(fault)) => AgentExit::Ended { how: fault.to_string(), last_words: String::new() },
-                Err(error) => AgentExit::Ended { how: error.to_string(), last_words: String::new() },
-            }
+            exit_of_call(outcome)
         })
     }
 
@@ -173,11 +169,7 @@ impl AgentLauncher for RoomAgent {
             tokio::select! {
                 () = job.followed() => {}
                 outcome = &mut running.call => {
-                    return Err(match outcome {
-                        Ok(Ok(outcome)) => exit_of(outcome.end),
-                        Ok(Err(fault)) => AgentExit::Ended { how: fault.to_string(), last_words: String::new() },
-                        Err(error) => AgentExit::Ended { how: error.to_string(), last_words: String::new() },
-                    });
+                    return Err(exit_of_call(outcome));
                 }
             }
             self.record_served(&job, true, self.clients.reason(self.task.pid));
@@ -222,6 +214,15 @@ impl AgentLauncher for RoomAgent {
         if let (Some(job), Some(terms)) = (self.job.take(), self.terms.take()) {
             self.clients.insert(self.task.pid, LiveClient::new(self.task.id, terms, series, job, agent));
         }
+    }
+}
+
+/// How a client ended, by what came of the call that ran it.
+fn exit_of_call(outcome: Result<Result<CallOutcome, Fault>, JoinError>) -> AgentExit {
+    match outcome {
+        Ok(Ok(outcome)) => exit_of(outcome.end),
+        Ok(Err(fault)) => AgentExit::Ended { how: fault.to_string(), last_words: String::new() },
+        Err(error) => AgentExit::Ended { how: error.to_string(), last_words: String::new() },
     }
 }
 

@@ -7,9 +7,8 @@
 use super::LiveClients;
 use room::OpenWorkspace;
 use std::collections::BTreeSet;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use workspace::{aside, room_fault};
+use workspace::{aside, base, room_fault};
 use world::event::CallAdmitted;
 use world::{Event, Stop, Task};
 
@@ -93,8 +92,7 @@ async fn written(opened: &OpenWorkspace, since_us: i64) -> Result<Vec<String>, S
     let is_new = |path: &Path| {
         let metadata = upper.join(path).symlink_metadata();
         // What an opaque folder hides has no entry of its own.
-        metadata
-            .map_or(true, |metadata| metadata.ctime().saturating_mul(1_000_000).saturating_add(metadata.ctime_nsec() / 1_000) >= since_us)
+        metadata.map_or(true, |metadata| base::stat_us(&metadata).0 >= since_us)
     };
     let is_own = |path: &Path| OWN_SETTINGS.iter().any(|own| path == Path::new(own));
     let paths = found.changes.iter().map(|change| &*change.path).filter(|path| is_new(path) && !is_own(path));

@@ -49,7 +49,7 @@ pub use gate::{
 pub use host::{SettingsFault, SettingsState};
 pub use ledger::{Clock, Home, KeptDeadline, Ledger, MERGE, ProcessAccount, Reply, Verification, blob_names};
 pub use live_settings::check_settings;
-pub use merge::{MergeLine, MergeOutcome, MergeWish, Piece, UndoOutcome};
+pub use merge::{AnswerPiece, MergeLine, MergeOutcome, MergeWish, UndoOutcome};
 pub use models::{CassetteView, ExchangeView, GatewayAccess, ModelTrial, Traffic, Wait};
 pub use operator_call::{CallOptions, CallReport};
 pub use question::Question;

@@ -19,7 +19,7 @@ pub use answer::{MergeOutcome, MergeWish};
 pub(crate) use list::DROPPED;
 pub use list::MergeLine;
 pub(crate) use note::without_notes;
-pub use pieces::Piece;
+pub use pieces::AnswerPiece;
 pub(crate) use pieces::PieceCache;
 pub use undo::UndoOutcome;
 pub(crate) use undo::finish_undone;

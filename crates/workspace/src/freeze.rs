@@ -12,7 +12,7 @@ use crate::room_fault;
 use crate::shape::ReadBlob;
 use crate::three;
 use crate::tree::{FileState, State, Tree};
-use crate::unsettled::{MARKS_LEFT, has_marks, task_side};
+use crate::unsettled::{DELETED, MARKS_LEFT, has_marks, task_side};
 use crate::was::{BaseState, Bases};
 use crate::whole::{self, Fate, LeftOut, Swaps};
 use sandbox::{Change, ChangeKind, FileKind, Refused, Workspace};
@@ -425,9 +425,9 @@ impl<G: ChangeGate> PathFreezer<'_, G> {
         if !self.with.bases.has_unsettled() {
             return Ok(found);
         }
-        let (new, is_included) = match &found {
-            PathOutcome::Include(change) => (&change.new, true),
-            PathOutcome::Conflict(conflict) => (&conflict.theirs, false),
+        let new = match &found {
+            PathOutcome::Include(change) => &change.new,
+            PathOutcome::Conflict(conflict) => &conflict.theirs,
             PathOutcome::Unchanged | PathOutcome::Exclude(_) => return Ok(found),
         };
         let project = if let FileState::File { bytes, .. } = mine { bytes.as_slice() } else { &[] };
@@ -439,11 +439,10 @@ impl<G: ChangeGate> PathFreezer<'_, G> {
             return Ok(marked(found, settled.or_else(|| before.map(|before| before.theirs.clone()))));
         }
         Ok(match (found, before) {
-            (PathOutcome::Include(change), Some(before))
-                if is_included && !before.is_marked && before.theirs.plain() == change.new.plain() =>
-            {
+            (PathOutcome::Include(change), Some(before)) if before.is_open(&change.new) => {
+                let why = if before.theirs == State::Absent || change.new != State::Absent { before.why.as_str() } else { DELETED };
                 let mine = Some(change.old.clone());
-                PathOutcome::Conflict(self.clash(&change, &before.why, mine, None))
+                PathOutcome::Conflict(self.clash(&change, why, mine, None))
             }
             (found, _) => found,
         })

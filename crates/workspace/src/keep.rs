@@ -210,7 +210,7 @@ impl KeepList {
     ) -> Result<KeptChanges, Stop> {
         let mut kept = KeptChanges { began, left: self.left, ..KeptChanges::default() };
         let mut total = 0_u64;
-        let mut moves = Moves::of(&self.changes);
+        let mut moves = MovedFiles::of(&self.changes);
         for change in &self.changes {
             let path = change.path.to_string_lossy().into_owned();
             if let Some(by) = masked(&path) {
@@ -259,12 +259,12 @@ impl KeepList {
 }
 
 /// Files that are gone, each until it is found under another name.
-struct Moves<'a>(Vec<&'a Change>);
+struct MovedFiles<'a>(Vec<&'a Change>);
 
-impl<'a> Moves<'a> {
-    fn of(changes: &'a [Change]) -> Moves<'a> {
+impl<'a> MovedFiles<'a> {
+    fn of(changes: &'a [Change]) -> MovedFiles<'a> {
         let is_gone = |change: &&Change| change.kind == ChangeKind::Deleted && change.file == FileKind::File && change.size > 0;
-        Moves(changes.iter().filter(is_gone).collect())
+        MovedFiles(changes.iter().filter(is_gone).collect())
     }
 
     /// What a new file was called before, if it holds what a file held that is gone.

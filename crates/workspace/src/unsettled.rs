@@ -12,6 +12,9 @@ const MARKS: [&str; 3] = ["<<<<<<< ours", "||||||| original", ">>>>>>> theirs"];
 /// Why a file with marks is a conflict.
 pub const MARKS_LEFT: &str = "it still has the marks of a conflict that nobody settled";
 
+/// Why a file that both sides changed, and that the task deleted or moved since, is one.
+pub const DELETED: &str = "it was changed after the task began, and the task deleted it instead of settling that";
+
 /// A conflict of a path, laid out when the task's work was laid over a newer project.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unsettled {
@@ -20,6 +23,15 @@ pub struct Unsettled {
     pub theirs: State,
     /// Whether both sides stand in it, marked; else the task's own version does.
     pub is_marked: bool,
+}
+
+impl Unsettled {
+    /// Whether a person has still to choose where no marks tell that: the task left its own version as it was, or deleted the file, and with
+    /// it the other's.
+    pub fn is_open(&self, now: &State) -> bool {
+        let is_deleted = *now == State::Absent && self.theirs != State::Absent;
+        is_deleted || (!self.is_marked && self.theirs.plain() == now.plain())
+    }
 }
 
 /// Whether a text has marks of a conflict that the project's version does not have.
@@ -73,6 +85,23 @@ mod tests {
         // The project may hold such lines itself, and a heading is no mark.
         assert!(!has_marks(marked.as_bytes(), marked.as_bytes()) && !has_marks(b"Title\n=======\n", b""));
         assert!(!has_marks(mine.as_bytes(), base.as_bytes()) && !has_marks(theirs.as_bytes(), base.as_bytes()), "the controls");
+    }
+
+    #[test]
+    fn without_marks_only_another_version_settles() {
+        let file = |blob: &str, mode| State::File { blob: blob.into(), mode, owner: None };
+        let unsettled = |theirs: State, is_marked| Unsettled { why: String::new(), theirs, is_marked };
+        for (theirs, is_marked, now, is_open) in [
+            (file("a", None), false, file("a", Some(0o644)), true),
+            (file("a", None), false, file("b", None), false),
+            (file("a", None), true, file("a", None), false),
+            (file("a", None), true, State::Absent, true),
+            (file("a", None), false, State::Absent, true),
+            (State::Absent, false, State::Absent, true),
+            (State::Absent, false, file("b", None), false),
+        ] {
+            assert_eq!(unsettled(theirs.clone(), is_marked).is_open(&now), is_open, "{theirs:?} {is_marked} {now:?}");
+        }
     }
 
     #[test]

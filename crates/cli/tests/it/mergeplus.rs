@@ -319,6 +319,27 @@ fn a_conflict_that_nobody_settles_stays_one() {
     assert_eq!((site.read("a.txt").as_str(), site.read("bin").as_str()), ("one\nsecond\nthree\n", "second\0"));
 }
 
+/// Marks are found wherever a brain puts them, and what it puts away is not taken from the person unasked.
+#[test]
+fn a_conflict_that_is_moved_away_stays_one() {
+    let site = site();
+    proposed(&site, "task-1", "call fs.edit path=a.txt old=two new=first\ndone\n");
+    let second = "call fs.edit path=a.txt old=two new=second\ndone one\ncall fs.move from=a.txt to=z.txt\ndone two\n";
+    site.ok(&["act", "another", "--new", "--brain", &script(&site, "second", second)]);
+    eventually("it waits", || site.is("task-2", "parked"));
+    site.ok(&["merge", "task-1", "--yes"]);
+    site.skep(&["merge", "task-2", "--yes"]);
+    let review = site.task("task-2")["review"].as_str().unwrap().to_owned();
+    site.ok(&["review", "changes", &review, "--rebase"]);
+    eventually("it proposes anew", || site.is("task-2", "parked") && site.task("task-2")["review"] != review.as_str());
+    let shown = site.ok(&["merge", "show", "task-2"]);
+    assert!(shown.contains("the task deleted it instead of settling that") && shown.contains("it still has the marks"), "{shown}");
+    assert!(site.fails(9, &["merge", "task-2", "--yes"]).contains("every change is a conflict"));
+    assert_eq!(site.read("a.txt"), "one\nfirst\nthree\n");
+    site.ok(&["merge", "task-2", "--yes", "--theirs", "a.txt", "--theirs", "z.txt"]);
+    assert_eq!((site.read("z.txt").as_str(), site.project().join("a.txt").exists()), ("one\nsecond\nthree\n", false));
+}
+
 #[test]
 fn a_task_that_waits_for_money_holds_up_nobody() {
     let site = Site::new(&[(".skep/policy.yaml", HOLDS), ("b.txt", "b\n")]);

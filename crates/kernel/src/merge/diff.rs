@@ -1,7 +1,7 @@
 //! What a task changed, for a person to read.
 
 use super::Frozen;
-use super::pieces::{Piece, PieceKey, Served};
+use super::pieces::{AnswerPiece, PieceKey, Served};
 use crate::Kernel;
 use crate::file_thread::on_own_thread;
 use std::os::fd::AsFd;
@@ -23,13 +23,20 @@ impl Kernel {
     }
 
     /// A piece of one changed file, as it was or as it shall be: what a diff is too short for.
-    pub async fn changed_file(&self, id: TaskId, path: &str, version: FileVersion, offset: u64, length: usize) -> Result<Piece, Stop> {
+    pub async fn changed_file(
+        &self,
+        id: TaskId,
+        path: &str,
+        version: FileVersion,
+        offset: u64,
+        length: usize,
+    ) -> Result<AnswerPiece, Stop> {
         let key = self.piece_key(id, Served::File(path.to_owned(), version))?;
         self.tasks.pieces.serve(key, offset, length, || self.whole_file(id, path, version)).await
     }
 
     /// A piece of the changes of a task as a patch that `git apply` takes.
-    pub async fn git_patch(&self, id: TaskId, offset: u64, length: usize) -> Result<Piece, Stop> {
+    pub async fn git_patch(&self, id: TaskId, offset: u64, length: usize) -> Result<AnswerPiece, Stop> {
         let key = self.piece_key(id, Served::Patch)?;
         self.tasks.pieces.serve(key, offset, length, || self.whole_patch(id)).await
     }

@@ -35,7 +35,7 @@ pub(crate) struct PieceCache(Mutex<Option<(PieceKey, Whole)>>);
 
 /// A part of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct AnswerPiece {
     pub data: Vec<u8>,
     /// Bytes of the whole, and their SHA-256 where it is a patch.
     pub total: u64,
@@ -50,7 +50,7 @@ impl PieceCache {
         offset: u64,
         length: usize,
         make: impl FnOnce() -> F,
-    ) -> Result<Piece, Stop> {
+    ) -> Result<AnswerPiece, Stop> {
         let known = self.0.lock().take().filter(|(of, _)| offset > 0 && *of == key).map(|(_, whole)| whole);
         let whole = match known {
             Some(whole) => whole,
@@ -59,7 +59,7 @@ impl PieceCache {
         let (bytes, digest) = &*whole;
         let from = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
         let to = bytes.len().min(from.saturating_add(length));
-        let piece = Piece { data: bytes[from..to].to_vec(), total: bytes.len() as u64, digest: digest.clone() };
+        let piece = AnswerPiece { data: bytes[from..to].to_vec(), total: bytes.len() as u64, digest: digest.clone() };
         if to < bytes.len() {
             *self.0.lock() = Some((key, whole));
         }

@@ -21,7 +21,7 @@ pub struct HookQuestion {
     pub reply: oneshot::Sender<String>,
 }
 
-pub(super) struct Running {
+pub(super) struct RunningProgram {
     pub send: mpsc::UnboundedSender<String>,
     pub lines: LineReader,
     pub questions: mpsc::UnboundedReceiver<ReviewId>,
@@ -34,16 +34,16 @@ pub(super) struct Running {
     pub ended: Pin<Box<dyn Future<Output = AgentExit> + Send>>,
 }
 
-impl Running {
-    pub fn new(send: mpsc::UnboundedSender<String>, lines: LineReader, streams: Followed) -> Running {
-        let Followed { questions, hooks, ended } = streams;
+impl RunningProgram {
+    pub fn new(send: mpsc::UnboundedSender<String>, lines: LineReader, streams: ProgramLinks) -> RunningProgram {
+        let ProgramLinks { questions, hooks, ended } = streams;
         let greets_by = Instant::now() + GREETING_MAX;
-        Running { send, lines, questions, hooks, replies: BTreeMap::new(), hooked: 0, greets_by, ended }
+        RunningProgram { send, lines, questions, hooks, replies: BTreeMap::new(), hooked: 0, greets_by, ended }
     }
 
     /// Waits for whatever comes next. `is_greeted` says that it has answered in its protocol.
     pub async fn hear(&mut self, is_greeted: bool) -> Heard {
-        let Running { questions, hooks, lines, greets_by, .. } = self;
+        let RunningProgram { questions, hooks, lines, greets_by, .. } = self;
         let hook = async {
             match hooks {
                 Some(hooks) => hooks.recv().await,
@@ -61,7 +61,7 @@ impl Running {
 }
 
 /// What goes with a program beside its streams.
-pub(super) struct Followed {
+pub(super) struct ProgramLinks {
     pub questions: mpsc::UnboundedReceiver<ReviewId>,
     pub hooks: Option<mpsc::UnboundedReceiver<HookQuestion>>,
     pub ended: Pin<Box<dyn Future<Output = AgentExit> + Send>>,

@@ -6,7 +6,7 @@
 use super::idle::NoWire;
 use super::kept::{self, KeptState, KeptTurn, UnreadableCheckpoint};
 use super::lines::LineReader;
-use super::running::{Followed, GREETING_MAX, Heard, HookQuestion, Running};
+use super::running::{GREETING_MAX, Heard, HookQuestion, ProgramLinks, RunningProgram};
 use super::turn::{ASK, StartOf, TurnNotes};
 use super::{AgentAnswer, AgentBoot, AgentEvent, AgentFailure, AgentWire, AttachedAgent, FallbackWire, IdleAgent, LaunchPlan};
 use crate::{Brain, BrainFault, BrainInput, Checkpoint, HookTurn, Move, ToolCall};
@@ -86,7 +86,7 @@ pub struct Supervised<L> {
     wire: Box<dyn AgentWire>,
     launcher: L,
     boot: AgentBoot,
-    running: Option<Running>,
+    running: Option<RunningProgram>,
     moves: VecDeque<Move>,
     failure: Option<AgentFailure>,
     kept: KeptTurn,
@@ -156,7 +156,7 @@ impl<L: AgentLauncher> Supervised<L> {
         let Some(AttachedAgent { agent, ended, questions }) = self.launcher.attach(&self.boot, &fresh).await? else { return Ok(false) };
         let IdleAgent { wire, send, lines } = agent;
         self.wire = wire;
-        self.running = Some(Running::new(send, lines, Followed { questions, hooks: None, ended }));
+        self.running = Some(RunningProgram::new(send, lines, ProgramLinks { questions, hooks: None, ended }));
         self.is_kept = false;
         let lines = self.wire.prompt(prompt);
         self.send(lines);
@@ -182,7 +182,7 @@ impl<L: AgentLauncher> Supervised<L> {
         let (send, receive) = mpsc::unbounded_channel();
         // A task of its own, so that a program that does not read never keeps us from reading.
         tokio::spawn(write_all(input, receive));
-        self.running = Some(Running::new(send, LineReader::new(output), Followed { questions, hooks, ended }));
+        self.running = Some(RunningProgram::new(send, LineReader::new(output), ProgramLinks { questions, hooks, ended }));
         let mut lines = self.wire.hello(&self.boot);
         lines.extend(self.wire.prompt(prompt));
         self.send(lines);
@@ -403,7 +403,7 @@ impl<L: AgentLauncher> Brain for Supervised<L> {
             if !is_over || self.wire.ends_with_turn() || !self.launcher.hold().await {
                 return self.close().await;
             }
-            let Some(Running { send, lines, ended, .. }) = self.running.take() else { return };
+            let Some(RunningProgram { send, lines, ended, .. }) = self.running.take() else { return };
             drop(ended.await);
             let wire = std::mem::replace(&mut self.wire, Box::new(NoWire));
             self.launcher.keep(IdleAgent { wire, send, lines }, self.kept.series.as_deref());

@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 /// The real codex behind a program that knows no `app-server`, and that changes the words of `exec` by `edit`.
-fn site(script: &str, policy: &str, edit: &str) -> Site {
+pub fn site(script: &str, policy: &str, edit: &str) -> Site {
     let program = crate::npm::installed(CODEX.name, CODEX.package);
     let site = site_with(&[("a.txt", "a\n"), (".skep/policy.yaml", policy)], script, "codex", &["/bin/false"]);
     let folder = site.folder.path().join("old");
@@ -56,12 +56,14 @@ fn codex_without_an_app_server_is_asked_about_by_its_hooks() {
     assert_eq!(site.leftovers(), Vec::<String>::new());
 }
 
+/// Takes our hooks out of its words.
+pub const WITHOUT_HOOKS: &str =
+    "words=(); for word in \"$@\"; do [[ $word == hooks=* ]] && word='hooks={}'; words+=(\"$word\"); done; set -- \"${words[@]}\"\n";
+
 /// The same without its hooks: codex then asks nobody, and its task is stopped.
 #[test]
 fn codex_exec_that_does_not_ask_is_stopped() {
-    let drops =
-        "words=(); for word in \"$@\"; do [[ $word == hooks=* ]] && word='hooks={}'; words+=(\"$word\"); done; set -- \"${words[@]}\"\n";
-    let site = site(crate::talk::WRITES, "capabilities:\n- {name: all, match: {syscall: '*'}, action: allow}\n", drops);
+    let site = site(crate::talk::WRITES, "capabilities:\n- {name: all, match: {syscall: '*'}, action: allow}\n", WITHOUT_HOOKS);
     let output = site.command(&["act", "Please write the greeting", "--brain", CODEX.brain, "--await"]).output().unwrap();
     let told = crate::common::text(&output);
     assert!(!output.status.success() && told.contains("without asking"), "{told}");

@@ -99,18 +99,40 @@ fn talks(client: &Client, manners: &Manners) {
     assert_eq!(site.leftovers(), Vec::<String>::new());
 }
 
+/// It does not trust the repository's own settings, and says so; and it advertises a model once.
+const CODEX_MANNERS: Manners = Manners {
+    first: Some("Open restricted"),
+    once: Some(("Use existing model", &["Down", "Enter"])),
+    ready: "Ask Codex to do anything",
+    leaves: "/quit",
+};
+
 #[test]
 fn codex_talks_and_its_own_tools_ask_at_the_door() {
-    talks(
-        &CODEX,
-        &Manners {
-            // It does not trust the repository's own settings, and says so; and it advertises a model once.
-            first: Some("Open restricted"),
-            once: Some(("Use existing model", &["Down", "Enter"])),
-            ready: "Ask Codex to do anything",
-            leaves: "/quit",
-        },
-    );
+    talks(&CODEX, &CODEX_MANNERS);
+}
+
+/// The same client without our hooks asks nobody: that is told, its changes wait for a person, and what the policy denies does not go in.
+#[test]
+fn a_talk_whose_hooks_do_not_run_is_told_as_ungated() {
+    let site = crate::codex_exec::site(WRITES, DENIES, crate::codex_exec::WITHOUT_HOOKS);
+    let screen = Screen::sized(&site, "xterm-256color", &format!("talk --brain {}", CODEX.brain), (100, 40));
+    enter(&screen, &CODEX_MANNERS, true);
+    screen.press(&["-l", "Please write the greeting"]);
+    screen.shows(&["Please write the greeting"]);
+    screen.press(&["Enter"]);
+    screen.shows(&["Nobody told me why."]);
+    screen.press(&["-l", CODEX_MANNERS.leaves]);
+    screen.shows(&[CODEX_MANNERS.leaves]);
+    screen.press(&["Enter"]);
+    screen.shows(&["left with 0"]);
+    drop(screen);
+    assert_eq!(of(&site, "brain.talked")[0]["ungated"], true);
+    assert!(!of(&site, "call.admitted").iter().any(|call| call["tool"] == "fs.write"), "nobody was asked");
+    assert!(site.ok(&["log"]).contains("ungated"));
+    drop(site.skep(&["merge", "task-1", "--yes"]));
+    assert!(!site.project().join("hello.txt").exists());
+    assert_eq!(site.leftovers(), Vec::<String>::new());
 }
 
 #[test]

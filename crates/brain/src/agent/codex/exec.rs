@@ -265,7 +265,7 @@ mod tests {
     fn a_failed_turn_says_who_may_help() {
         let fails = |message: &str| told(&mut wire(), &json!({"type": "turn.failed", "error": {"message": message}}).to_string());
         let cause = |message: &str| match &fails(message)[..] {
-            [AgentEvent::Failed(failure)] => failure.may_retry.clone(),
+            [AgentEvent::Failed(failure)] => failure.may_retry,
             other => panic!("{other:?}"),
         };
         assert_eq!(cause("unexpected status 402 Payment Required: insufficient_quota"), Some(RetryCause::Budget));

@@ -97,7 +97,7 @@ fn a_question_may_say_less_than_was_told_before() {
 #[test]
 fn an_agent_that_only_tries_what_is_refused_is_stopped() {
     let mut acp = wire(AcpAgent::Other, None);
-    acp.session = Some("s".into());
+    (acp.session, acp.prompts) = (Some("s".into()), 1);
     let mut turn = |id: u64| {
         let tool = json!({"toolCallId": "t", "kind": "edit", "locations": [{"path": "a"}]});
         let question = json!({"id": 1, "method": "session/request_permission", "params": {"options": [], "toolCall": tool}});
@@ -108,7 +108,19 @@ fn an_agent_that_only_tries_what_is_refused_is_stopped() {
     for id in 0..u64::from(REFUSED_TURNS_MAX) {
         assert!(matches!(turn(PROMPT + 1 + id), AgentEvent::Send(_)), "it hears why");
     }
-    assert!(matches!(turn(99), AgentEvent::Failed(failure) if failure.what.ends_with("the last time: no")));
+    let last = turn(PROMPT + 1 + u64::from(REFUSED_TURNS_MAX));
+    assert!(matches!(last, AgentEvent::Failed(failure) if failure.what.ends_with("the last time: no")));
+}
+
+/// The end of an earlier turn is no end of this one; the answer to what was never sent is a fault.
+#[test]
+fn only_the_answer_to_its_own_prompt_ends_a_turn() {
+    let end = |id: u64| json!({"id": id, "result": {"stopReason": "end_turn"}}).to_string();
+    let mut acp = wire(AcpAgent::Other, None);
+    (acp.session, acp.prompts) = (Some("s".into()), 2);
+    assert_eq!(acp.read(&end(PROMPT + 1)), []);
+    assert!(matches!(&acp.read(&end(PROMPT + 3))[..], [AgentEvent::Failed(_)]));
+    assert!(matches!(&acp.read(&end(PROMPT + 2))[..], [AgentEvent::Done(_)]));
 }
 
 #[test]
@@ -203,7 +215,8 @@ fn the_end_of_a_turn_says_whether_it_can_go_on() {
     ];
     for (mut frame, cause) in rows {
         let mut acp = wire(AcpAgent::Other, None);
-        frame["id"] = json!(11);
+        acp.prompts = 1;
+        frame["id"] = json!(PROMPT + 1);
         let AgentEvent::Failed(failure) = acp.read(&frame.to_string()).remove(0) else { panic!("it failed: {frame}") };
         assert_eq!(failure.may_retry, cause, "{frame}");
     }
@@ -234,7 +247,7 @@ fn each_is_started_so_that_it_asks() {
     let plan = launch::plan(AcpAgent::OpenCode, &boot);
     let (_, config) = plan.environment.iter().find(|(name, _)| name == "OPENCODE_CONFIG_CONTENT").unwrap();
     let config: Value = serde_json::from_str(config).unwrap();
-    assert_eq!((&config["permission"], &config["model"]), (&json!({"*": "ask"}), &json!("skep/big")));
+    assert_eq!((&config["permission"], &config["model"]), (&json!({"*": "ask", "task": "deny"}), &json!("skep/big")));
     assert_eq!(config["provider"]["skep"]["models"], json!({"big": {"name": "big"}}));
     let plan = launch::plan(AcpAgent::Gemini, &boot);
     assert_eq!(plan.arguments, ["--acp", "--approval-mode", "default", "--model", "big"]);

@@ -156,7 +156,7 @@ fn decide_locked(world: &World, asked: &GateInput<'_>) -> (Vec<Event>, Ruling) {
     let Judgement { verdict, used } = facts.call.judge(&rights);
     // INVARIANT: a grant that sets fields of the input is used with those, and a call that a grant has changed is that grant's alone.
     let unmet = used.as_ref().is_some_and(|grant| demanded_by(grant, &request.input).is_some());
-    let demanded = facts.demanded.is_some() && used.as_ref().map(|grant| grant.id) != facts.demanded;
+    let demanded = facts.call.demanded.is_some() && used.as_ref().map(|grant| grant.id) != facts.call.demanded;
     if unmet || (demanded && !matches!(verdict, Verdict::Deny { .. })) {
         return (Vec::new(), Ruling::Stale);
     }
@@ -243,7 +243,7 @@ fn ask(world: &World, asked: &GateInput<'_>, reasons: Vec<String>, rules: Vec<St
     let GateInput { request, facts, redacted, .. } = asked;
     let (pid, task) = (request.pid, request.task);
     if let Some(then) = &facts.then {
-        return match approval::answer(world, request, then, &facts.call.bind, facts.stays_inside) {
+        return match approval::answer(world, request, then, facts, &rules) {
             // Decided anew, with the grant.
             Ok(given) => (vec![given], Ruling::Stale),
             Err(refusal) => refuse(world, asked, refusal, rules),
@@ -290,6 +290,7 @@ fn ask(world: &World, asked: &GateInput<'_>, reasons: Vec<String>, rules: Vec<St
         size: facts.call.seen().size,
         zone: Some(request.zone),
         whole: redacted.digest_if_redacted(),
+        room: facts.call.room(),
     };
     (vec![event.into()], Ruling::Ask { refusal: pending(review), rules })
 }

@@ -4,12 +4,15 @@
 //! reaches beyond the workspace. It answers a question and never a no: policy, parents and bans are asked before, and a wide yes that
 //! was taken back since is none.
 
+use crate::describe::GateFacts;
 use crate::{Gate, Request};
 use std::collections::HashMap;
 use std::sync::Arc;
 use world::Fault;
 use world::event::GrantGiven;
-use world::{Answer, CallPattern, Code, Constraints, Event, GrantId, Refusal, ReviewId, ReviewState, Scope, TaskId, Terms, World};
+use world::{
+    Answer, CallPattern, Code, Constraints, Event, GrantId, Refusal, ReviewId, ReviewState, Scope, ShownContext, TaskId, Terms, World,
+};
 
 /// What a call of a replay was in the original.
 #[derive(Clone, Debug)]
@@ -26,6 +29,8 @@ pub(crate) struct RecordedApproval {
     grant: GrantId,
     review: Option<ReviewId>,
     constraints: Option<Constraints>,
+    /// Who had asked; `None` in records of an earlier version.
+    rules: Option<Vec<String>>,
     /// It was for more than the one call, so it can be taken back.
     wide: bool,
 }
@@ -72,7 +77,8 @@ impl Gate {
                     let wide = !matches!(known.map(|given| &given.what), Some(CallPattern::Exact { .. }));
                     let review = known.and_then(|given| given.review);
                     let constraints = known.and_then(|given| given.terms.constraints.clone());
-                    approvals.entry(key).or_default().push(RecordedApproval { grant, review, constraints, wide });
+                    let rules = known.and_then(|given| given.shown.as_ref()).map(|shown| shown.rules.clone());
+                    approvals.entry(key).or_default().push(RecordedApproval { grant, review, constraints, rules, wide });
                 }
                 _ => {}
             }
@@ -81,9 +87,9 @@ impl Gate {
     }
 }
 
-/// The grant that stands for the recorded approval, or why there is none. `bind` is what the call is bound to now.
-pub(crate) fn answer(world: &World, request: &Request, then: &OriginalCall, bind: &str, stays_inside: bool) -> Result<Event, Refusal> {
-    let of = then.of;
+/// The grant that stands for the recorded approval, or why there is none. `rules` are those that ask now.
+pub(crate) fn answer(world: &World, request: &Request, then: &OriginalCall, facts: &GateFacts, rules: &[String]) -> Result<Event, Refusal> {
+    let (of, bind) = (then.of, facts.call.bind.as_str());
     let exact = CallPattern::Exact { tool: request.tool.clone(), bind: bind.to_owned() };
     let given = world.grants.values().filter(|grant| grant.task == request.task && grant.what == exact).count();
     let lost = request.task.and_then(|task| world.tasks.get(&task)).is_some_and(|task| task.lost.iter().any(|lost| lost == bind));
@@ -95,7 +101,10 @@ pub(crate) fn answer(world: &World, request: &Request, then: &OriginalCall, bind
     if approval.wide && held.is_none() {
         return Err(Refusal::new(Code::Denied, format!("{} allowed it, and was taken back since", approval.grant)));
     }
-    if !stays_inside {
+    if let Some(rule) = rules.iter().find(|rule| approval.rules.as_ref().is_some_and(|then| !then.contains(rule))) {
+        return Err(Refusal::new(Code::Denied, format!("rule `{rule}` asks about it now, and a replay asks nobody")));
+    }
+    if !facts.stays_inside {
         let by = approval.review.map_or_else(|| approval.grant.to_string(), |review| review.to_string());
         return Err(Refusal::new(Code::Denied, format!("{by} allowed it, and it reaches beyond a replay")));
     }
@@ -103,7 +112,8 @@ pub(crate) fn answer(world: &World, request: &Request, then: &OriginalCall, bind
     let terms = Terms { uses_left: Some(1), constraints, ..Terms::default() };
     let (pid, task, by) = (request.pid, request.task, format!("the replay of {of}"));
     let scope = Scope::Process { pid };
-    Ok(GrantGiven { pid, task, grant: world.next_grant(), scope, what: exact, terms, review: approval.review, by }.into())
+    let (grant, shown) = (world.next_grant(), Some(ShownContext { room: facts.call.room(), rules: rules.to_vec() }));
+    Ok(GrantGiven { pid, task, grant, scope, what: exact, terms, review: approval.review, by, shown }.into())
 }
 
 /// Nobody said yes to it: was it a no, or was it never asked?

@@ -17,7 +17,7 @@ use serde_json::Value;
 use std::sync::Arc;
 use tool::RunMode;
 use workspace::READ;
-use world::{Ban, Code, Grant, Mode, Pid, Process, Refusal, Stop, TaskId, Terms, UsedRoom, World, ZoneId};
+use world::{Ban, Code, Grant, GrantId, Mode, Pid, Process, Refusal, Stop, TaskId, UsedRoom, World, ZoneId};
 
 /// Who acts, where, and as part of what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +84,8 @@ pub struct CallFacts {
     pub masked: Option<Refusal>,
     /// Made twice, it does no more than once: a file of the task's own layer, written by the brain's own hands.
     pub is_repeatable: bool,
+    /// The grant that demanded another input than was asked; the call runs with that grant or not at all.
+    pub demanded: Option<GrantId>,
     pub(crate) token: Option<Presented>,
     input: Value,
     seen: OwnedFacts,
@@ -124,7 +126,7 @@ impl CallFacts {
             network,
             opinions: Vec::new(),
         };
-        Some(CallFacts { who, trusted, bind: String::new(), masked: None, is_repeatable: false, token: None, input, seen })
+        Some(CallFacts { who, trusted, bind: String::new(), masked: None, is_repeatable: false, demanded: None, token: None, input, seen })
     }
 
     /// What rules see of it.
@@ -140,7 +142,7 @@ impl CallFacts {
 
     /// The same call without what is for it alone: a person's answer, a mask, a token, opinions.
     pub fn by_policy_alone(&self) -> CallFacts {
-        let mut plain = CallFacts { bind: String::new(), masked: None, is_repeatable: false, token: None, ..self.clone() };
+        let mut plain = CallFacts { bind: String::new(), masked: None, is_repeatable: false, demanded: None, token: None, ..self.clone() };
         plain.seen.opinions.clear();
         plain
     }
@@ -237,8 +239,8 @@ impl ReaderFacts {
 }
 
 impl Gate {
-    /// These processes as readers in each of these rooms. A grant counts if it is live for all of them, whatever its rate: what a room shows
-    /// is not read once. Opinions of extensions are not asked.
+    /// These processes as readers in each of these rooms. A grant counts if it is live for all of them and has no rate: what a room
+    /// shows is read as often as its jobs like. Opinions of extensions are not asked.
     pub(crate) fn readers(&self, whos: &[Who], rooms: &[UsedRoom], trusted: &Arc<TrustedPolicy>) -> Result<ReaderFacts, Stop> {
         let now = self.moment();
         let mut readers = ReaderFacts { own: Vec::new(), ancestors: Vec::new(), bans: Vec::new(), grants: Vec::new() };
@@ -246,12 +248,10 @@ impl Gate {
             let details = Details { read_only: true, ..Details::of(READ, Value::Null) };
             let read = CallFacts::new(&self.ledger, *who, Arc::clone(trusted), details)?;
             let (rights, grants) = self.ledger.look(|world| {
-                let whenever =
-                    |grant: &Grant| Grant { used: Vec::new(), terms: Terms { rate: None, ..grant.terms.clone() }, ..grant.clone() };
-                let of_reads = world.grants.values().filter(|grant| grant.what.tool() == READ).map(whenever);
-                let live =
-                    of_reads.filter(|grant| grant.is_live(&now, world.now_ms) && world.is_granted(grant, who.pid, who.zone, who.task));
-                (CallerRights::of(world, *who, &[READ], &now, world.now_ms), live.collect::<Vec<Grant>>())
+                let lasting = |grant: &&Grant| grant.what.tool() == READ && grant.terms.rate.is_none();
+                let live = |grant: &&Grant| grant.is_live(&now, world.now_ms) && world.is_granted(grant, who.pid, who.zone, who.task);
+                let grants: Vec<Grant> = world.grants.values().filter(lasting).filter(live).cloned().collect();
+                (CallerRights::of(world, *who, &[READ], &now, world.now_ms), grants)
             });
             readers.bans.extend(rights.bans);
             match number {

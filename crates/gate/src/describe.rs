@@ -8,14 +8,12 @@ use crate::{Gate, Request, token};
 use ledger::Ledger;
 use std::sync::Arc;
 use tool::{Real, ResolvedPath};
-use world::{CallPattern, Code, GrantId, Hands, Refusal, Stop, TaskId, ZoneId};
+use world::{CallPattern, Code, Hands, Refusal, Stop, TaskId, ZoneId};
 
 /// Everything that [`Gate::admit`] decides on, besides the world.
 pub struct GateFacts {
     /// What it is judged by.
     pub call: CallFacts,
-    /// The grant that demanded another input than was asked; the call runs with that grant or not at all.
-    pub demanded: Option<GrantId>,
     /// The real paths as records hold them: relative inside the project, absolute outside.
     pub paths: Vec<String>,
     /// The call without its exact input: what a wider answer would be about.
@@ -70,7 +68,7 @@ impl Gate {
         let mut call = CallFacts::new(&self.ledger, request.who(), trusted, details)?;
         (call.bind, call.token) = (bind, token);
         let paths = places.iter().map(|place| shown(&place.real).to_owned()).collect();
-        Ok(GateFacts { call, demanded: None, paths, like, then, stays_inside })
+        Ok(GateFacts { call, paths, like, then, stays_inside })
     }
 
     /// Describes a call that touches no file, with what extensions think of it.

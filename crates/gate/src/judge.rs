@@ -40,25 +40,32 @@ impl CallFacts {
         if let Some((refusal, rules)) = rights.denied_to_ancestor(policy, facts) {
             return Judgement::deny(refusal, rules);
         }
-        let grant = rights.pick(facts, &self.bind);
-        let standing = Standing { grant: grant.map(|grant| grant.id), calls_left: rights.calls_left };
+        let standing = |grant: Option<&Grant>| Standing { grant: grant.map(|grant| grant.id), calls_left: rights.calls_left };
         let lost = rights.lost.get(&self.bind).filter(|_| !self.is_repeatable);
-        let (verdict, used) = match policy::decide(policy, facts, &standing) {
+        let (mut reasons, mut rules) = match policy::decide(policy, facts, &standing(None)) {
+            Verdict::Review { reasons, rules } => (reasons, rules),
             // A call that may have happened already is a person's to repeat, whatever the policy says of it.
-            Verdict::Allow(_) if lost.is_some() && grant.is_none() => (interrupted(lost.map_or("", String::as_str)), None),
-            Verdict::Allow(warrant) => {
-                let used = if lost.is_some() { standing.grant } else { warrant.grant() };
-                (Verdict::Allow(warrant), used)
-            }
-            no => (no, None),
+            Verdict::Allow(_) if lost.is_some() => (Vec::new(), Vec::new()),
+            settled => return Judgement { verdict: settled, used: None },
         };
-        Judgement { verdict, used: grant.filter(|grant| Some(grant.id) == used).cloned() }
+        if let Some(why) = lost {
+            reasons.push(interrupted(why));
+            rules.push(LOST.into());
+        }
+        match rights.pick(self, facts, &rules) {
+            Some(grant) => Judgement { verdict: policy::decide(policy, facts, &standing(Some(grant))), used: Some(grant.clone()) },
+            None => Judgement { verdict: Verdict::Review { reasons, rules }, used: None },
+        }
     }
 
     /// Who would speak about this call, and the verdict that [`CallFacts::judge_by`] gives.
     pub fn explain_by(&self, policy: &Policy, rights: &CallerRights) -> Explanation {
         let told = self.seen().with_token(rights.token.as_ref(), |facts| {
-            let grant = rights.pick(facts, &self.bind).map(|grant| grant.id);
+            let asking = match policy::decide(policy, facts, &Standing { grant: None, calls_left: rights.calls_left }) {
+                Verdict::Review { rules, .. } => rules,
+                Verdict::Allow(_) | Verdict::Deny { .. } => Vec::new(),
+            };
+            let grant = rights.pick(self, facts, &asking).map(|grant| grant.id);
             policy::explain(policy, facts, &Standing { grant, calls_left: rights.calls_left })
         });
         told.decided(self.judge_by(policy, rights).verdict)
@@ -75,10 +82,9 @@ const ALWAYS_LISTED: [&str; 2] = ["brain.run", crate::MODEL_REQUEST];
 pub const LOST: &str = "lost-call";
 
 /// What a person is asked about such a call.
-fn interrupted(why: &str) -> Verdict {
+fn interrupted(why: &str) -> String {
     let because = if why.is_empty() { String::new() } else { format!(" ({why})") };
-    let reason = format!("this exact call was interrupted{because} and may have taken effect; a yes runs it again");
-    Verdict::Review { reasons: vec![reason], rules: vec![LOST.into()] }
+    format!("this exact call was interrupted{because} and may have taken effect; a yes runs it again")
 }
 
 /// A task remembered by an earlier version has no reasons.
@@ -139,7 +145,8 @@ impl CallerRights {
     /// Of all calls with these tools.
     pub fn of(world: &World, who: Who, tools: &[&str], now: &BootTime, now_ms: i64) -> CallerRights {
         let Who { pid, zone, task } = who;
-        let bans = world.bans.values().filter(|ban| tools.contains(&ban.what.tool()) && world.is_banned(ban, pid, zone, task));
+        let about = |ban: &&Ban| tools.iter().any(|tool| policy::ban_is_about(ban, tool));
+        let bans = world.bans.values().filter(about).filter(|ban| world.is_banned(ban, pid, zone, task));
         let live = world.grants.values().filter(|grant| tools.contains(&grant.what.tool()) && grant.is_live(now, now_ms));
         let ancestors = world.ancestry(pid).skip(1).filter(|process| process.pid != Pid::KERNEL);
         CallerRights {
@@ -203,10 +210,12 @@ impl CallerRights {
         None
     }
 
-    /// The grant this call would use: the exact one first.
-    fn pick(&self, facts: &policy::Facts<'_>, bind: &str) -> Option<&Grant> {
+    /// The grant that this call would use, which these rules ask about: the exact one first. What a grant itself demanded needs not have
+    /// been in its question.
+    fn pick(&self, call: &CallFacts, facts: &policy::Facts<'_>, rules: &[String]) -> Option<&Grant> {
         let live = self.grants.iter().filter(|grant| grant.is_live(&self.now, self.now_ms));
-        let covers = live.filter(|grant| policy::grant_covers(grant, facts, bind));
+        let was_asked = |grant: &&Grant| call.demanded == Some(grant.id) || policy::grant_answers(grant, facts, rules);
+        let covers = live.filter(|grant| policy::grant_covers(grant, facts, &call.bind)).filter(was_asked);
         covers.min_by_key(|grant| (matches!(grant.what, world::CallPattern::Like { .. }), grant.id))
     }
 
@@ -226,9 +235,7 @@ impl CallerRights {
 
     /// The grant that this call would use if it needs one, whether it does or not.
     pub fn grant_of(&self, call: &CallFacts) -> Option<&Grant> {
-        call.seen()
-            .with_token(self.token.as_ref(), |facts| self.pick(facts, &call.bind).map(|grant| grant.id))
-            .and_then(|id| self.grant(id))
+        call.seen().with_token(self.token.as_ref(), |facts| self.pick(call, facts, &[]).map(|grant| grant.id)).and_then(|id| self.grant(id))
     }
 
     fn grant(&self, id: GrantId) -> Option<&Grant> {
@@ -273,13 +280,9 @@ pub(crate) fn demanded_by(grant: &Grant, input: &Value) -> Option<Value> {
 impl Gate {
     /// The grant that demands another input than was asked, and the input that it demands.
     pub fn demanded_input(&self, call: &CallFacts, input: &Value) -> Option<(GrantId, Value)> {
-        let rights = self.rights(call);
-        let grant = rights.grant_of(call)?;
-        let demanded = demanded_by(grant, input)?;
         // A call that needs no grant is nobody's to change.
-        let id = grant.id;
-        let is_needed = matches!(call.judge(&rights).used, Some(used) if used.id == id);
-        is_needed.then_some((id, demanded))
+        let used = call.judge(&self.rights(call)).used?;
+        demanded_by(&used, input).map(|demanded| (used.id, demanded))
     }
 
     /// What the world holds now for and against a call.

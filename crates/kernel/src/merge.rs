@@ -35,8 +35,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use workspace::{
-    Bases, Dirty, Freezer, Frozen, FrozenChanges, KeptChanges, MergePlan, Origin, RoomChanges, Swaps, Tree, aside, judge_links, repository,
-    settle, unpair,
+    Bases, Dirty, Freezer, Frozen, FrozenChanges, KeptChanges, MergePlan, MergeProgress, Origin, RoomChanges, Swaps, Tree, aside,
+    judge_links, repository, settle, unpair,
 };
 use world::event::{MergeFinished, MergeProposed, MergeRejected, MergeStarted, ReviewAsked, TaskFinished, TaskParked};
 use world::{
@@ -237,6 +237,7 @@ fn question(world: &World, task: &Task, frozen: &Frozen, mut reasons: Vec<String
         size: None,
         zone: Some(task.zone),
         whole: None,
+        room: None,
     };
     let mut events: Vec<Event> = vec![asked.into()];
     if world.tasks.get(&task.id).is_some_and(|task| task.state == TaskState::Running) {
@@ -258,7 +259,8 @@ pub(crate) async fn resume(kernel: &Kernel, task: &Task, merge: Merge) -> Result
     match merge.state {
         MergeState::Applying => apply_rest(kernel, task, merge.id, &frozen.summary).await,
         MergeState::Applied | MergeState::Rejected | MergeState::Undoing | MergeState::Undone => {
-            finish(kernel, task, &frozen.summary, Vec::new()).await
+            finish(kernel, task, &frozen.summary, Vec::new()).await?;
+            Ok(MergeProgress::remove(&progress_file(kernel, "merging", merge.id)?)?)
         }
         MergeState::Proposed => match answer_of(kernel, task) {
             Some((Answer::Allow, by)) => {
@@ -380,7 +382,8 @@ async fn apply_rest(kernel: &Kernel, task: &Task, id: MergeId, summary: &str) ->
                 counter.reached(workspace::step_of(moment));
                 kernel.instance.fault_at("merge", moment);
             };
-            plan.apply(&tree, &|blob| kernel.ledger.blob(blob), &at)?
+            let progress = MergeProgress::open(&progress_file(kernel, "merging", id)?)?;
+            plan.apply(&tree, &|blob| kernel.ledger.blob(blob), &progress, &at)?
         }
     };
     let committed = commit::make(kernel, task, &merge, &plan, &paths).await?;
@@ -393,7 +396,15 @@ async fn apply_rest(kernel: &Kernel, task: &Task, id: MergeId, summary: &str) ->
     }
     let (imported, summary) = import::run(kernel, task, summary).await?;
     let finished = MergeFinished { pid: task.pid, task: Some(task.id), merge: id, paths };
-    finish(kernel, task, &summary, committed.into_iter().chain(imported).chain([finished.into()]).collect()).await
+    finish(kernel, task, &summary, committed.into_iter().chain(imported).chain([finished.into()]).collect()).await?;
+    Ok(MergeProgress::remove(&progress_file(kernel, "merging", id)?)?)
+}
+
+/// Where it is noted how far a merge, or its way back, has come.
+fn progress_file(kernel: &Kernel, what: &str, merge: MergeId) -> Result<PathBuf, Fault> {
+    let folder = kernel.instance.home.path.join(what);
+    std::fs::create_dir_all(&folder).map_err(|error| Fault::io("make", &folder, error))?;
+    Ok(folder.join(merge.to_string()))
 }
 
 pub(crate) async fn finish(kernel: &Kernel, task: &Task, summary: &str, mut events: Vec<Event>) -> Result<(), Stop> {

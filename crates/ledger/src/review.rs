@@ -3,8 +3,8 @@
 use crate::Ledger;
 use world::event::{BanGiven, BanLifted, GrantGiven, GrantRevoked, ProcResumed, ReviewAnswered, TokenRevoked};
 use world::{
-    Alternative, Answer, BanId, CallPattern, Code, Event, GrantId, ProcessState, Refusal, Review, ReviewId, ReviewState, Scope, Terms,
-    TokenId, World, limits,
+    Alternative, Answer, BanId, CallPattern, Code, Event, GrantId, ProcessState, Refusal, Review, ReviewId, ReviewState, Scope,
+    ShownContext, Terms, TokenId, World, limits,
 };
 use world::{Fault, FaultKind, Stop};
 
@@ -164,8 +164,11 @@ fn answerable<'a>(world: &'a World, id: ReviewId, reply: &Reply) -> Result<&'a R
 fn answered(world: &World, review: &Review, reply: Reply, by: &str, reason: Option<String>) -> Vec<Event> {
     let (pid, task, id, by) = (review.pid, review.task, review.id, by.to_owned());
     let said = |answer, alternative| ReviewAnswered { pid, task, review: id, answer, by: by.clone(), reason: reason.clone(), alternative };
-    let given =
-        |scope, what, terms| GrantGiven { pid, task, grant: world.next_grant(), scope, what, terms, review: Some(id), by: by.clone() };
+    let shown = ShownContext { room: review.room.clone(), rules: review.rules.clone() };
+    let given = |scope, what, terms| {
+        let (grant, shown) = (world.next_grant(), Some(shown.clone()));
+        GrantGiven { pid, task, grant, scope, what, terms, review: Some(id), by: by.clone(), shown }
+    };
     let mut events: Vec<Event> = match reply {
         Reply::Once { terms } => {
             let what = CallPattern::Exact { tool: review.tool.clone(), bind: review.bind.clone() };

@@ -96,7 +96,8 @@ impl Builtin {
 
 pub(crate) fn weigh(guards: &[Guard], facts: &Facts<'_>, path: Option<RealPath<'_>>) -> BuiltinVerdict {
     if let Some(RealPath::Inside(path)) = path {
-        let guard = guards.iter().find(|guard| within(path, &guard.path) && (!facts.read_only || guard.rule == Builtin::KernelFiles));
+        let is_guarded = |guard: &&Guard| within(path, &guard.path) || within(&spelled(path), &spelled(&guard.path));
+        let guard = guards.iter().find(|guard| (!facts.read_only || guard.rule == Builtin::KernelFiles) && is_guarded(guard));
         if let Some(guard) = guard {
             return BuiltinVerdict::Deny(guard.rule);
         }
@@ -123,9 +124,13 @@ pub fn is_kept(name: &str) -> bool {
     kept(name).is_some()
 }
 
-/// Whose name this is, also on file systems that see no difference between letters, drop final dots and blanks, or pass over
-/// characters without a shape: the project may lie on one, or go to one by git.
+/// Whose name this is, also on file systems that see no difference between letters, drop final dots and blanks, pass over characters
+/// without a shape, know a file's streams by name, or take a backslash for a slash: the project may lie on one, or go to one by git.
 fn kept(name: &str) -> Option<Builtin> {
+    name.split('\\').find_map(kept_part)
+}
+
+fn kept_part(name: &str) -> Option<Builtin> {
     let first = name.as_bytes().first()?;
     if !matches!(first, b'.' | b's' | b'S' | b'g' | b'G' | 0x80..) {
         return None;
@@ -133,16 +138,32 @@ fn kept(name: &str) -> Option<Builtin> {
     if name.is_ascii() {
         return reserved(name);
     }
-    reserved(&name.chars().filter(|letter| !is_shapeless(*letter)).collect::<String>())
+    reserved(&folded(name))
 }
 
 fn reserved(name: &str) -> Option<Builtin> {
-    let name = name.trim_end_matches(['.', ' ']);
+    let name = plain(name);
     let is = |reserved: &str| name.eq_ignore_ascii_case(reserved);
     if is(".git") || is("git~1") {
         return Some(Builtin::GitDirectory);
     }
     (is(".skep") || is("skep~1") || is("skep.yml")).then_some(Builtin::PolicyFiles)
+}
+
+/// Without the name of a stream of it, as in `.git::$INDEX_ALLOCATION`, and without what Windows drops from a name's end.
+fn plain(name: &str) -> &str {
+    name.split(':').next().unwrap_or(name).trim_end_matches(['.', ' '])
+}
+
+/// By Unicode's case folding, in which the Kelvin sign is a `k` and the long s an `s`, and without what has no shape.
+fn folded(name: &str) -> String {
+    name.chars().filter(|letter| !is_shapeless(*letter)).flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()
+}
+
+/// A path as such a file system compares it.
+fn spelled(path: &str) -> String {
+    let part = |part: &str| plain(&folded(part)).to_owned();
+    path.split(['/', '\\']).map(part).collect::<Vec<_>>().join("/")
 }
 
 /// What HFS+ leaves out when it compares names.
@@ -161,14 +182,63 @@ mod tests {
 
     #[test]
     fn a_kept_name_is_kept_in_every_spelling() {
-        for name in [".git", ".GIT", ".Git", ".git.", ".git ", ".git. .", ".g\u{200c}it", "\u{feff}.git", "GIT~1"] {
+        for name in [
+            ".git",
+            ".GIT",
+            ".Git",
+            ".git.",
+            ".git ",
+            ".git. .",
+            ".g\u{200c}it",
+            "\u{feff}.git",
+            "GIT~1",
+            ".git::$INDEX_ALLOCATION",
+            ".GIT. ::$DATA",
+            "a\\.git\\hooks",
+        ] {
             assert_eq!(kept(name), Some(Builtin::GitDirectory), "{name:?}");
         }
-        for name in [".skep", ".SKEP", "skep.yml", "Skep.YML", "skep.yml.", "sk\u{200d}ep.yml", "SKEP~1"] {
+        for name in [
+            ".skep",
+            ".SKEP",
+            "skep.yml",
+            "Skep.YML",
+            "skep.yml.",
+            "sk\u{200d}ep.yml",
+            "SKEP~1",
+            ".s\u{212a}ep",
+            ".\u{17f}kep",
+            "\u{17f}\u{212a}EP.yml",
+            "skep.yml::$DATA",
+            "skep.yml:x",
+        ] {
             assert_eq!(kept(name), Some(Builtin::PolicyFiles), "{name:?}");
         }
-        for name in ["git", ".gitignore", ".github", ".git2", "skep", "skep.yaml", ".skeptic", "", "...", "src", "grün", "é.git"] {
+        for name in [
+            "git",
+            ".gitignore",
+            ".github",
+            ".git2",
+            "skep",
+            "skep.yaml",
+            ".skeptic",
+            "",
+            "...",
+            "src",
+            "grün",
+            "é.git",
+            "a:.git",
+            "\u{17f}rc",
+        ] {
             assert_eq!(kept(name), None, "{name:?}");
         }
+    }
+
+    #[test]
+    fn a_guarded_path_is_guarded_in_every_spelling() {
+        for path in [".Home/\u{212a}eys", ".home./keys", ".home/keys::$INDEX_ALLOCATION", ".home\\keys/x"] {
+            assert!(within(&spelled(path), &spelled(".home/keys")), "{path:?}");
+        }
+        assert!(!within(&spelled(".home/keyring"), &spelled(".home/keys")), "the control");
     }
 }

@@ -17,6 +17,51 @@ pub fn ban_covers(ban: &Ban, facts: &Facts<'_>, bind: &str) -> bool {
     covers(&ban.what, Means::No, facts, bind) != Some(false)
 }
 
+/// Did the grant's question show the room of this call, and the rules that ask about it now? A merge's answer is bound to its digest and to
+/// the version of the policy instead, whatever rooms it comes from.
+pub fn grant_answers(grant: &Grant, facts: &Facts<'_>, rules: &[String]) -> bool {
+    grant.what.tool() == MERGE || (showed_room(grant, facts) && grant.answers(rules))
+}
+
+/// Can a ban be about calls of this tool?
+pub fn ban_is_about(ban: &Ban, tool: &str) -> bool {
+    is_about(&ban.what, Means::No, tool)
+}
+
+/// Was the room of this call shown in the grant's question? A yes without a room, as all of earlier versions are, opens none with a way
+/// out. A change of a file is the same in every closed room: its merge is judged in each that its task had.
+fn showed_room(grant: &Grant, facts: &Facts<'_>) -> bool {
+    let (Some(template), Some(network)) = (facts.sandbox, facts.network) else { return true };
+    let is_closed = network == CLOSED;
+    match grant.shown.as_ref().and_then(|shown| shown.room.as_ref()) {
+        Some(room) => (room.template == template && room.network == network) || (is_closed && is_change(facts.tool)),
+        None => is_closed,
+    }
+}
+
+/// A room that reaches nothing.
+const CLOSED: &str = "none";
+const MERGE: &str = "merge.apply";
+
+/// Tools that write a file, and tools that take one from its place.
+const WRITES: [&str; 3] = ["fs.write", "fs.edit", "fs.patch"];
+const REMOVALS: [&str; 2] = ["fs.delete", MOVE];
+
+fn is_change(tool: &str) -> bool {
+    WRITES.contains(&tool) || REMOVALS.contains(&tool)
+}
+
+/// A no to a write is one to every change of that path, and a no to its removal one to every way of removing it.
+fn is_about(what: &CallPattern, means: Means, tool: &str) -> bool {
+    let own = what.tool();
+    if own == tool {
+        return true;
+    }
+    let is_of_paths = matches!(what, CallPattern::Like { command: None, host: None, .. });
+    let reaches = (WRITES.contains(&own) && is_change(tool)) || (REMOVALS.contains(&own) && REMOVALS.contains(&tool));
+    means == Means::No && is_of_paths && reaches
+}
+
 /// A yes is about calls that lie in it whole; a no about every call that it touches.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Means {
@@ -26,7 +71,7 @@ enum Means {
 
 /// `None` when the pattern itself does not parse.
 fn covers(what: &CallPattern, means: Means, facts: &Facts<'_>, bind: &str) -> Option<bool> {
-    if what.tool() != facts.tool {
+    if !is_about(what, means, facts.tool) {
         return Some(false);
     }
     match what {
@@ -93,9 +138,26 @@ fn names_every_path(globs: &[String], facts: &Facts<'_>) -> Option<bool> {
     Some(facts.paths.iter().all(|path| named.is(*path)))
 }
 
+/// Does the call touch one of these? Whoever removes a folder removes what is in it; what a pattern would match there is judged path by
+/// path at the merge.
 fn some_path(globs: &[String], facts: &Facts<'_>) -> Option<bool> {
     let named = NamedGlobs::parse(globs)?;
-    Some(facts.paths.iter().any(|path| named.has(*path)))
+    let removes = |path: &RealPath<'_>| {
+        let RealPath::Inside(folder) = path else { return false };
+        let is_below = |glob: &String| is_literal(glob) && unescaped(glob).strip_prefix(*folder).is_some_and(|rest| rest.starts_with('/'));
+        REMOVALS.contains(&facts.tool) && globs.iter().any(is_below)
+    };
+    Some(facts.paths.iter().any(|path| named.has(*path) || removes(path)))
+}
+
+/// The path that a literal glob names.
+fn unescaped(glob: &str) -> String {
+    let mut letters = glob.strip_prefix('/').unwrap_or(glob).chars();
+    let mut path = String::with_capacity(glob.len());
+    while let Some(letter) = letters.next() {
+        path.extend(if letter == '\\' { letters.next() } else { Some(letter) });
+    }
+    path
 }
 
 /// The paths on which calls of one tool, with nothing but a path, are covered.
@@ -109,10 +171,11 @@ pub(crate) enum Reach {
     Named(NamedGlobs),
 }
 
-/// Where a grant answers for a tool in a room. One that counts its uses or changes a call's input or output answers for calls alone: what
+/// Where a grant answers for a tool in a room. One that counts its uses, in all or in a time, or changes a call's input or output answers for calls alone: what
 /// a room shows is read as often, and as whole, as its jobs like.
 pub(crate) fn reach_of_grant(grant: &Grant, tool: &str) -> Reach {
     let plain = grant.terms.uses_left.is_none()
+        && grant.terms.rate.is_none()
         && grant.terms.constraints.as_ref().is_none_or(|held| {
             let Constraints { max_duration_ms, input_overrides, output_redact_fields, output_allow_fields, .. } = held;
             max_duration_ms.is_none() && input_overrides.is_empty() && output_redact_fields.is_empty() && output_allow_fields.is_empty()
@@ -231,7 +294,7 @@ mod tests {
             port: None,
             size: None,
             sandbox: Some("code-executor"),
-            network: None,
+            network: Some("none"),
             token: None,
             opinions: &[],
         }
@@ -239,7 +302,7 @@ mod tests {
 
     fn grant(what: CallPattern, constraints: Option<Constraints>) -> Grant {
         let terms = Terms { constraints, ..Terms::default() };
-        Grant { id: GrantId(1), pid: Pid(3), task: None, scope: Scope::All, what, terms, used: Vec::new() }
+        Grant { id: GrantId(1), pid: Pid(3), task: None, scope: Scope::All, what, terms, used: Vec::new(), shown: None }
     }
 
     fn like(paths: &[&str], command: Option<&[&str]>) -> CallPattern {
@@ -325,6 +388,58 @@ mod tests {
         assert!(ban_covers(&ban(refused.clone()), &facts("fs.write", &both, None), "b"));
         assert!(!ban_covers(&ban(refused.clone()), &facts("fs.write", &both[1..], None), "b"), "the control");
         assert!(!grant_covers(&grant(refused, None), &facts("fs.write", &both, None), "b"), "a yes to the one is none to both");
+    }
+
+    #[test]
+    fn a_no_to_a_write_is_one_to_every_change_of_its_path() {
+        let of = |tool: &str| {
+            let CallPattern::Like { paths, command, whole, host, port, method, .. } = like(&["/sub/x\\[1\\]"], None) else {
+                panic!("a kind")
+            };
+            ban(CallPattern::Like { tool: tool.into(), paths, command, whole, host, port, method })
+        };
+        let (own, folder, other) = ([RealPath::Inside("sub/x[1]")], [RealPath::Inside("sub")], [RealPath::Inside("sub/y")]);
+        let refuses = |own: &str, tool: &str, paths: &[RealPath<'_>]| ban_covers(&of(own), &facts(tool, paths, None), "b");
+        for tool in ["fs.write", "fs.edit", "fs.patch", "fs.move", "fs.delete"] {
+            assert!(refuses("fs.write", tool, &own) && refuses("fs.edit", tool, &own) && refuses("fs.patch", tool, &own), "{tool}");
+            assert!(!refuses("fs.write", tool, &other), "the control: {tool}");
+            assert_eq!(refuses("fs.delete", tool, &own), matches!(tool, "fs.move" | "fs.delete"), "{tool}");
+            assert_eq!(refuses("fs.write", tool, &folder), matches!(tool, "fs.move" | "fs.delete"), "the folder goes with it: {tool}");
+        }
+        assert!(!refuses("fs.write", "fs.read", &own) && !refuses("fs.read", "fs.write", &own));
+        let yes = grant(of("fs.write").what, None);
+        assert!(grant_covers(&yes, &facts("fs.write", &own, None), "b") && !grant_covers(&yes, &facts("fs.delete", &own, None), "b"));
+    }
+
+    #[test]
+    fn a_yes_is_for_the_room_that_was_shown() {
+        let room = |template: &str, network: &str| world::UsedRoom { template: template.into(), network: network.into() };
+        let argv = ["npm".to_owned(), "install".to_owned()];
+        let given = |shown: Option<world::UsedRoom>, tool: &str| {
+            let CallPattern::Like { paths, command, whole, host, port, method, .. } = like(&[], None) else { panic!("a kind") };
+            let what = CallPattern::Like { tool: tool.into(), paths, command, whole, host, port, method };
+            Grant { shown: Some(world::ShownContext { room: shown, rules: Vec::new() }), ..grant(what, None) }
+        };
+        let asked = |tool: &'static str, template: &'static str, network: &'static str| Facts {
+            sandbox: Some(template),
+            network: Some(network),
+            ..facts(tool, &[], Some(&argv))
+        };
+        let covers = |grant: &Grant, facts: &Facts<'_>| grant_covers(grant, facts, "b") && grant_answers(grant, facts, &[]);
+        let run = given(Some(room("default", "none")), "shell.run");
+        assert!(covers(&run, &asked("shell.run", "default", "none")), "the control");
+        assert!(!covers(&run, &asked("shell.run", "default", "restricted")), "the template was opened since");
+        assert!(!covers(&run, &asked("shell.run", "install", "restricted")));
+        assert!(!covers(&run, &asked("shell.run", "other", "none")));
+        let install = given(Some(room("install", "restricted")), "shell.run");
+        assert!(covers(&install, &asked("shell.run", "install", "restricted")));
+        for old in [given(None, "shell.run"), Grant { shown: None, ..run }] {
+            assert!(covers(&old, &asked("shell.run", "default", "none")));
+            assert!(!covers(&old, &asked("shell.run", "install", "restricted")));
+        }
+        let write = given(Some(room("default", "none")), "fs.write");
+        assert!(covers(&write, &asked("fs.write", "test", "none")), "the merge of a task that ran its tests");
+        assert!(!covers(&write, &asked("fs.write", "install", "restricted")));
     }
 
     #[test]

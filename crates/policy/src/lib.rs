@@ -27,7 +27,7 @@ pub use compare::{RuleChange, RuleChangeEffect, RuleChangeKind, compare};
 pub use decide::{Standing, Verdict, Warrant, decide};
 pub use explain::{Explanation, Layer, Statement, Weighed, explain};
 pub use facts::{Facts, Opinion, OwnedFacts, OwnedPath, RealPath};
-pub use grant::{ban_covers, grant_covers};
+pub use grant::{ban_covers, ban_is_about, grant_answers, grant_covers};
 pub use home::home_rule;
 pub use preview::{PreviewNeed, preview};
 pub use rule::{Action, Rule};

@@ -70,11 +70,29 @@ pub struct ReadView {
     readers: Vec<Reader>,
     guards: Vec<crate::Guard>,
     bans: Vec<(BanId, Reach)>,
-    grants: Vec<Reach>,
+    grants: Vec<ReadGrant>,
     /// The silence of a reader that may read nothing at all.
     whole: Option<ReadSilence>,
     /// Facts in which nothing is left for the narrowed rules to ask but the path.
     plain: OwnedFacts,
+}
+
+/// What a yes to reading shows, and whose questions it answered; without rules everybody's.
+#[derive(Debug)]
+struct ReadGrant {
+    reach: Reach,
+    rules: Option<Vec<String>>,
+}
+
+impl ReadGrant {
+    fn of(grant: &Grant) -> Option<ReadGrant> {
+        let reach = reach_of_grant(grant, READ);
+        (!reach.is_nothing()).then(|| ReadGrant { reach, rules: grant.shown.as_ref().map(|shown| shown.rules.clone()) })
+    }
+
+    fn answers(&self, path: &str, asking: &[&Rule]) -> bool {
+        self.reach.has(path) && self.rules.as_ref().is_none_or(|rules| asking.iter().all(|rule| rules.contains(&rule.name)))
+    }
 }
 
 #[derive(Debug)]
@@ -91,7 +109,7 @@ struct Reader {
 /// What the rules say of one path.
 struct Spoken<'a> {
     deny: Option<&'a Rule>,
-    review: Option<&'a Rule>,
+    reviews: Vec<&'a Rule>,
     allow: bool,
 }
 
@@ -101,7 +119,7 @@ impl ReadView {
             readers: Vec::new(),
             guards: policy.guards.clone(),
             bans: readers.bans.iter().map(|ban| (ban.id, reach_of_ban(ban, READ))).filter(|(_, reach)| !reach.is_nothing()).collect(),
-            grants: readers.grants.iter().map(|grant| reach_of_grant(grant, READ)).filter(|reach| !reach.is_nothing()).collect(),
+            grants: readers.grants.iter().filter_map(ReadGrant::of).collect(),
             whole: None,
             plain: OwnedFacts { read_only: true, ..OwnedFacts::of(READ) },
         };
@@ -139,12 +157,15 @@ impl ReadView {
             }
             self.readers.iter().find_map(|reader| {
                 let said = reader.say(facts, path);
-                match (said.deny, said.review.filter(|_| reader.heeds_reviews)) {
+                let first = said.reviews.iter().min_by_key(|rule| &rule.name).filter(|_| reader.heeds_reviews);
+                match (said.deny, first) {
                     (Some(rule), _) => Some(HiddenBy::Rule(rule.name.clone())),
-                    (None, Some(rule)) if !self.grants.iter().any(|grant| grant.has(path)) => Some(HiddenBy::Review(rule.name.clone())),
+                    (None, Some(rule)) if !self.grants.iter().any(|grant| grant.answers(path, &said.reviews)) => {
+                        Some(HiddenBy::Review(rule.name.clone()))
+                    }
                     (None, Some(_)) => None,
                     (None, None) => {
-                        let silence = reader.silence.filter(|_| !said.allow && said.review.is_none());
+                        let silence = reader.silence.filter(|_| !said.allow && said.reviews.is_empty());
                         silence.map(|silence| HiddenBy::NoRule(self.whole.unwrap_or(silence)))
                     }
                 }
@@ -165,7 +186,7 @@ impl ReadView {
                 if matches!(builtin::weigh(&self.guards, facts, Some(RealPath::Inside(&child))), BuiltinVerdict::Deny(_)) {
                     return true;
                 }
-                let granted = self.grants.iter().any(|grant| grant.may_have_below(folder));
+                let granted = self.grants.iter().any(|grant| grant.reach.may_have_below(folder));
                 self.readers.iter().any(|reader| {
                     let reviews_hide = reader.heeds_reviews && !granted;
                     let mut covered = false;
@@ -188,7 +209,7 @@ const NOBODY: &str = "\u{1}\u{10ffff}\u{1}";
 
 impl Reader {
     fn say<'a>(&'a self, facts: &crate::Facts<'_>, path: &str) -> Spoken<'a> {
-        let mut said = Spoken { deny: None, review: None, allow: false };
+        let mut said = Spoken { deny: None, reviews: Vec::new(), allow: false };
         let first = |held: Option<&'a Rule>, rule: &'a Rule| held.filter(|held| held.name <= rule.name).or(Some(rule));
         self.index.candidates(facts, Some(path), |number| {
             let rule = &self.rules[number as usize];
@@ -197,7 +218,7 @@ impl Reader {
             }
             match rule.action {
                 Action::Deny => said.deny = first(said.deny, rule),
-                Action::RequireReview => said.review = first(said.review, rule),
+                Action::RequireReview => said.reviews.push(rule),
                 Action::Allow => said.allow = true,
                 Action::Pass => {}
             }

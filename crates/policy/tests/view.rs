@@ -177,7 +177,7 @@ fn like(tool: &str, paths: &[&str]) -> CallPattern {
 }
 
 fn grant(what: CallPattern, terms: Terms) -> Grant {
-    Grant { id: GrantId(1), pid: Pid(3), task: None, scope: Scope::All, what, terms, used: Vec::new() }
+    Grant { id: GrantId(1), pid: Pid(3), task: None, scope: Scope::All, what, terms, used: Vec::new(), shown: None }
 }
 
 #[test]
@@ -199,9 +199,16 @@ fn bans_hide_and_grants_answer_reviews_alone() {
         (like("fs.write", &["/p/**"]), plain()),
         (CallPattern::Exact { tool: "fs.read".into(), bind: String::new() }, plain()),
         (like("fs.read", &["/p/**"]), Terms { uses_left: Some(3), ..plain() }),
+        (like("fs.read", &["/p/**"]), Terms { rate: Some(world::Rate { max: 100, per_ms: 1_000 }), ..plain() }),
     ] {
         assert_eq!(given(what, terms).at("p/x"), Some(HiddenBy::Review("ask".into())));
     }
+    let shown = |asked: &str| {
+        let shown = world::ShownContext { room: None, rules: vec![asked.into()] };
+        of(&rules, &[reader()], &[], &[], &[Grant { shown: Some(shown), ..grant(like("fs.read", &["/p/**"]), plain()) }])
+    };
+    assert_eq!(shown("ask").at("p/x"), None);
+    assert_eq!(shown("another").at("p/x"), Some(HiddenBy::Review("ask".into())), "a rule that had not asked");
     let ban = Ban {
         id: BanId(1),
         pid: Pid(3),

@@ -339,7 +339,14 @@ fn kept(name: &OsStr) -> Option<&'static str> {
     if is_protected(name) {
         return Some(KEPT);
     }
-    STORES.iter().any(|store| name.eq_ignore_ascii_case(store)).then_some(STORE)
+    STORES.contains(&spelled(name).as_str()).then_some(STORE)
+}
+
+/// A name as the loosest file systems compare it: by Unicode's case folding, without final dots and blanks, and without the name of a stream.
+fn spelled(name: &OsStr) -> String {
+    let name = name.to_string_lossy();
+    let plain = name.split(':').next().unwrap_or_default().trim_end_matches(['.', ' ']);
+    plain.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()
 }
 
 /// When a file was last written to. An overlay's copy keeps it.
@@ -347,9 +354,8 @@ fn written(stat: &Stat) -> (i64, u64) {
     (stat.st_mtime, stat.st_mtime_nsec)
 }
 
-/// In any case of letters: some file systems do not tell them apart.
 fn is_protected(name: &OsStr) -> bool {
-    PROTECTED.iter().any(|protected| name.eq_ignore_ascii_case(protected))
+    PROTECTED.contains(&spelled(name).as_str())
 }
 
 fn permissions(stat: &Stat) -> u32 {
@@ -416,10 +422,11 @@ mod tests {
         std::fs::write(upper.join("sub/.hg/hgrc"), "[hooks]\nstatus = ./x").unwrap();
         std::fs::create_dir(upper.join(".JJ")).unwrap();
         std::fs::write(upper.join(".JJ/config"), "x").unwrap();
+        std::fs::write(upper.join(".\u{17f}vn. :x"), "x").unwrap();
         std::fs::write(upper.join(".hgignore"), "x").unwrap();
         let found = found();
         let refused: Vec<_> = found.refused.iter().map(|no| (no.path.to_str().unwrap(), no.why)).collect();
-        assert_eq!(refused, [(".JJ", STORE), ("sub/.hg", STORE)]);
+        assert_eq!(refused, [(".JJ", STORE), (".\u{17f}vn. :x", STORE), ("sub/.hg", STORE)]);
         assert_eq!(found.changes.iter().map(|change| change.path.to_str().unwrap()).collect::<Vec<_>>(), [".hgignore"]);
     }
 }

@@ -396,6 +396,7 @@ fn review_view(world: &World, found: &world::Review) -> review::ReviewView {
         reasons: found.reasons.clone(),
         rules: found.rules.clone(),
         like: Some(found.like.clone()),
+        room: found.room.clone(),
         history: history(world, found),
         asked_ms: found.asked_ms,
         state: (&found.state).into(),

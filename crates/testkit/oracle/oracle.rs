@@ -285,12 +285,16 @@ fn name_of(path: &Path) -> &[u8] {
 
 /// Where other version controls keep what they know.
 fn is_store(name: &OsStr) -> bool {
-    [".hg", ".jj", ".sl", ".svn", ".bzr", ".pijul", "_darcs"].iter().any(|store| name.eq_ignore_ascii_case(store))
+    let text = name.to_string_lossy().to_ascii_lowercase();
+    let plain = text.split(':').next().unwrap_or_default().trim_end_matches(['.', ' ']);
+    [".hg", ".jj", ".sl", ".svn", ".bzr", ".pijul", "_darcs"].contains(&plain)
 }
 
 /// Names of git and skep, as the loosest file system compares them.
 pub fn is_kept(name: &OsStr) -> bool {
-    let text = name.to_string_lossy().to_ascii_lowercase();
+    let text = name.to_string_lossy().to_ascii_lowercase().replace('\u{212a}', "k").replace('\u{17f}', "s");
     let text: String = text.chars().filter(|c| !"\u{200c}\u{200d}\u{200e}\u{200f}\u{202a}\u{202e}\u{feff}".contains(*c)).collect();
-    [".git", "git~1", ".skep", "skep~1", "skep.yml"].contains(&text.trim_end_matches(['.', ' ']))
+    let names = text.split('\\').filter_map(|part| part.split(':').next());
+    let kept = [".git", "git~1", ".skep", "skep~1", "skep.yml"];
+    names.map(|name| name.trim_end_matches(['.', ' '])).any(|name| kept.contains(&name))
 }

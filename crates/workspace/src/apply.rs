@@ -9,7 +9,8 @@
 use crate::aside;
 use crate::frozen::{Frozen, FrozenPath};
 use crate::links::Origin;
-use crate::place::{CrashPoint, Half, MOMENTS, Unit};
+use crate::place::{CHANGED, CrashPoint, Half, MOMENTS, Unit};
+use crate::progress::MergeProgress;
 use crate::shape::{ReadBlob, Shape};
 use crate::tree::{State, Tree};
 use crate::whole::{self, Swaps};
@@ -74,15 +75,15 @@ impl MergePlan {
     }
 
     /// Goes on from wherever the merge stands, and tells what became of each path. `at` is called at each moment of a crash test.
-    pub fn apply(&self, tree: &Tree, blobs: &ReadBlob<'_>, at: &dyn Fn(u64)) -> Result<Vec<MergePath>, Fault> {
+    pub fn apply(&self, tree: &Tree, blobs: &ReadBlob<'_>, progress: &MergeProgress, at: &dyn Fn(u64)) -> Result<Vec<MergePath>, Fault> {
         let mut told = self.left.clone();
         let steps = self.steps.iter().map(|step| (step, &step.before, &step.after));
-        run(tree, steps, blobs, at, &mut told)?;
+        run(tree, steps, blobs, (progress, at), &mut told)?;
         Ok(told)
     }
 
     /// The same way back, last step first. Links lead inside afterwards, as they do after a merge.
-    pub fn revert(&self, tree: &Tree, blobs: &ReadBlob<'_>, at: &dyn Fn(u64)) -> Result<Vec<MergePath>, Fault> {
+    pub fn revert(&self, tree: &Tree, blobs: &ReadBlob<'_>, progress: &MergeProgress, at: &dyn Fn(u64)) -> Result<Vec<MergePath>, Fault> {
         let mut back: Vec<FrozenPath> = self.steps.iter().map(reversed).collect();
         let swaps = Swaps::in_frozen(&back);
         let left = aside(|| whole::settle(&swaps, tree, &mut back, Origin::Project))?;
@@ -91,7 +92,7 @@ impl MergePlan {
             self.steps.iter().rev().partition(|step| stays.contains_key(step.path.path.as_str()));
         let refused = |step: &&MergeStep| stays.get(step.path.path.as_str()).map(|why| (*why).to_owned());
         let mut told: Vec<MergePath> = stay.iter().map(|step| MergePath { refused: refused(step), ..step.path.clone() }).collect();
-        run(tree, go.into_iter().map(|step| (step, &step.after, &step.before)), blobs, at, &mut told)?;
+        run(tree, go.into_iter().map(|step| (step, &step.after, &step.before)), blobs, (progress, at), &mut told)?;
         Ok(told)
     }
 }
@@ -112,12 +113,12 @@ fn run<'a>(
     tree: &Tree,
     steps: impl Iterator<Item = (&'a MergeStep, &'a State, &'a State)>,
     blobs: &ReadBlob<'_>,
-    at: &dyn Fn(u64),
+    (progress, at): (&MergeProgress, &dyn Fn(u64)),
     told: &mut Vec<MergePath>,
 ) -> Result<(), Fault> {
     let steps: Vec<_> = steps.collect();
     let at = |number: usize, moment: CrashPoint| at(number as u64 * MOMENTS + moment as u64);
-    aside(|| apply_steps(tree, &steps, blobs, &at, told))
+    aside(|| apply_steps(tree, &steps, blobs, (progress, &at), told))
 }
 
 /// Puts all steps in place, those of one swap as one.
@@ -125,7 +126,7 @@ pub fn apply_steps(
     tree: &Tree,
     steps: &[(&MergeStep, &State, &State)],
     blobs: &ReadBlob<'_>,
-    at: &dyn Fn(usize, CrashPoint),
+    (progress, at): (&MergeProgress, &dyn Fn(usize, CrashPoint)),
     told: &mut Vec<MergePath>,
 ) -> Result<(), Fault> {
     let units: Vec<_> = units(steps).into_iter().enumerate().collect();
@@ -141,8 +142,17 @@ pub fn apply_steps(
             let refused = match half {
                 Half::Done => None,
                 Half::Left(why) => Some(why),
-                Half::Written => tree.end(unit, blobs, |moment| at(*number, moment))?,
+                // It was merged before the kernel died, and somebody edited it since: that is no conflict.
+                Half::Changed if progress.was_done(unit.place) => None,
+                Half::Changed => Some(CHANGED.into()),
+                Half::Written => tree.end(unit, blobs, |moment| {
+                    if matches!(moment, CrashPoint::Placed) {
+                        progress.note(unit.place);
+                    }
+                    at(*number, moment);
+                })?,
             };
+            progress.check()?;
             let steps = members.iter().filter_map(|at| steps.get(*at)).filter(|(step, ..)| refused.is_some() || !step.quiet);
             told.extend(steps.map(|(step, ..)| MergePath { refused: refused.clone(), ..step.path.clone() }));
         }

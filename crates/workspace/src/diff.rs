@@ -155,7 +155,7 @@ impl MergeDiff {
 }
 
 /// What becomes of a file's mode: a name that is new may be that of a program.
-fn mode_told(change: &FrozenPath, all: &[FrozenPath]) -> String {
+pub(crate) fn mode_told(change: &FrozenPath, all: &[FrozenPath]) -> String {
     let mode = |state: &State| match state {
         State::File { mode, .. } => *mode,
         _ => None,

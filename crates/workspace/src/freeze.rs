@@ -7,6 +7,7 @@ use crate::aside;
 use crate::frozen::{Conflict, FrozenPath};
 use crate::ignored::{ignored, is_ignored};
 use crate::links::Origin;
+use crate::mode::{mode_of_new, umask, with_execution};
 use crate::path_call::{ChangeGate, PathCall};
 use crate::room_fault;
 use crate::shape::ReadBlob;
@@ -336,10 +337,12 @@ impl<G: ChangeGate> PathFreezer<'_, G> {
             *owner = None;
             let executable = mode.is_some_and(|mode| mode & 0o100 != 0);
             same_mode = was.executable() == Some(executable);
+            // Of a mode only the executable bit is the task's to change; who may read and write a file is its owner's matter.
             *mode = match (same_mode, mine) {
                 (true, _) => None,
-                (false, FileState::File { mode, .. }) if was.executable().is_some() => Some(with_execution(*mode, executable)),
-                (false, _) => mode.map(|mode| mode & 0o777),
+                (false, FileState::File { mode, .. }) if (mode & 0o100 != 0) == executable => None,
+                (false, FileState::File { mode, .. }) => Some(with_execution(*mode, executable)),
+                (false, _) => Some(mode_of_new(executable, umask())),
             };
         }
         frozen_path.new = new;
@@ -475,10 +478,4 @@ fn marked(found: PathOutcome, settled: Option<State>) -> PathOutcome {
         },
         other => return other,
     })
-}
-
-/// Execution for whoever may read, or for nobody.
-fn with_execution(mode: u32, executable: bool) -> u32 {
-    let plain = mode & 0o777 & !0o111;
-    if executable { plain | ((plain & 0o444) >> 2) } else { plain }
 }

@@ -3,6 +3,7 @@
 //! **Invariant.** The digest names all that would be merged or left out. Knows no room and no policy.
 
 use crate::auto::runs_by_itself;
+use crate::diff::mode_told;
 use crate::freeze::FrozenChanges;
 use crate::hash;
 use crate::tree::{State, Tree};
@@ -237,9 +238,15 @@ impl Frozen {
 
     /// What the reviewer is told; the diff is read from the blobs.
     pub fn shown(&self) -> serde_json::Value {
-        let going = self.changes.iter().filter(|change| change.to.is_none()).map(|change| match &change.from {
-            Some(from) => format!("renamed {from} to {}", change.path),
-            None => format!("{} {}", change.kind, change.path),
+        let going = self.changes.iter().filter(|change| change.to.is_none()).map(|change| {
+            let what = match &change.from {
+                Some(from) => format!("renamed {from} to {}", change.path),
+                None => format!("{} {}", change.kind, change.path),
+            };
+            match mode_told(change, &self.changes).trim_end() {
+                "" => what,
+                mode => format!("{what} ({mode})"),
+            }
         });
         let files: Vec<String> = going.chain(self.conflicts.iter().map(|conflict| format!("conflict {}", conflict.path))).collect();
         serde_json::json!({"changes": files, "left_out": self.refused.len(), "digest": self.digest})

@@ -36,9 +36,11 @@ pub enum Half {
     Done,
     /// Left alone, and why.
     Left(String),
+    /// Left alone: it holds neither what it held nor what it shall.
+    Changed,
 }
 
-const CHANGED: &str = "conflict: it was changed meanwhile";
+pub const CHANGED: &str = "conflict: it was changed meanwhile";
 const BUSY: &str = "conflict: another program has it open for writing";
 const UNPROVEN: &str = "conflict: it cannot be told whether another program writes to it";
 const NO_EXCHANGE: &str = "conflict: this file system cannot exchange two files in one step";
@@ -86,6 +88,7 @@ impl Tree {
         }
         let grip = match site.hold()? {
             Ok(grip) => grip,
+            Err(CHANGED) => return Ok(Half::Changed),
             Err(why) => return Ok(Half::Left(why.into())),
         };
         if unit.after != Shape::Absent {

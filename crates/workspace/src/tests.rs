@@ -13,6 +13,7 @@ use crate::apply::{MergeStep, apply_steps};
 use crate::frozen::FrozenPath;
 use crate::hash;
 use crate::place::CrashPoint;
+use crate::progress::MergeProgress;
 use crate::tree::{FileState, State, Tree};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -67,6 +68,43 @@ fn run(project: &Path, steps: &[MergeStep], vault: &TestBlobs, back: bool, at: &
         list = steps.iter().rev().map(|step| (step, &step.after, &step.before)).collect();
     }
     let mut told = Vec::new();
-    apply_steps(&tree, &list, &|name| vault.blob(name), at, &mut told).unwrap();
+    apply_steps(&tree, &list, &|name| vault.blob(name), (&MergeProgress::default(), at), &mut told).unwrap();
     told
+}
+
+/// The kernel dies after the first of two files; both are edited before the next start.
+#[test]
+fn an_edit_of_a_merged_file_is_no_conflict_of_the_merge_that_a_crash_cut_short() {
+    let mut vault = TestBlobs::default();
+    let steps = [step("a", vault.file(b"old"), vault.file(b"new")), step("b", vault.file(b"old"), vault.file(b"new"))];
+    let list: Vec<_> = steps.iter().map(|step| (step, &step.before, &step.after)).collect();
+    for (is_noted, expected) in [(true, [false, true]), (false, [true, true])] {
+        let folder = tempfile::tempdir().unwrap();
+        let (project, notes) = (folder.path().join("project"), folder.path().join("notes"));
+        std::fs::create_dir(&project).unwrap();
+        for name in ["a", "b"] {
+            std::fs::write(project.join(name), "old").unwrap();
+        }
+        let tree = Tree::at(project.clone()).unwrap();
+        let apply = |at: &dyn Fn(usize, CrashPoint)| {
+            let mut told = Vec::new();
+            let progress = MergeProgress::open(&notes).unwrap();
+            apply_steps(&tree, &list, &|name| vault.blob(name), (&progress, at), &mut told).unwrap();
+            told
+        };
+        let died = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            apply(&|number, moment| assert!(!(number == 0 && matches!(moment, CrashPoint::Removed)), "the kernel dies"))
+        }));
+        assert!(died.is_err());
+        assert_eq!(std::fs::read(project.join("a")).unwrap(), b"new", "the control: it was merged");
+        for name in ["a", "b"] {
+            std::fs::write(project.join(name), "mine").unwrap();
+        }
+        if !is_noted {
+            MergeProgress::remove(&notes).unwrap();
+        }
+        let told = apply(&|_, _| {});
+        assert_eq!(told.iter().map(|path| path.refused.is_some()).collect::<Vec<_>>(), expected, "{told:?}");
+        assert_eq!(std::fs::read(project.join("a")).unwrap(), b"mine");
+    }
 }

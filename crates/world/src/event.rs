@@ -7,8 +7,8 @@
 use crate::world::transition::Transition;
 use crate::{
     Alternative, Answer, BanId, Budget, CallId, CallPattern, Code, CommitWish, CostParts, Deadline, Ending, GrantId, Hands, MergeId,
-    MergePath, Mode, Observe, Pid, Remedy, RetryCause, ReviewId, Scope, Side, TaskId, Terms, TokenId, ToolList, UsageTotals, UsedRoom,
-    World, ZoneId,
+    MergePath, Mode, Observe, Pid, Remedy, RetryCause, ReviewId, Scope, ShownContext, Side, TaskId, Terms, TokenId, ToolList, UsageTotals,
+    UsedRoom, World, ZoneId,
 };
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -243,11 +243,17 @@ events! {
         review: ReviewId, tool: String, input: Value, bind: String, like: CallPattern, reasons: Vec<String>, rules: Vec<String>,
         paths: Vec<String>, size: Option<u64>, zone: Option<ZoneId>,
         whole: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        room: Option<UsedRoom>,
     }
     ReviewAnswered = "review.answered", Security {
         review: ReviewId, answer: Answer, by: String, reason: Option<String>, alternative: Option<Alternative>,
     }
-    GrantGiven = "grant.given", Security { grant: GrantId, scope: Scope, what: CallPattern, terms: Terms, review: Option<ReviewId>, by: String }
+    GrantGiven = "grant.given", Security {
+        grant: GrantId, scope: Scope, what: CallPattern, terms: Terms, review: Option<ReviewId>, by: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        shown: Option<ShownContext>,
+    }
     GrantRevoked = "grant.revoked", Security { grant: GrantId, by: String }
     BanGiven = "ban.given", Security {
         ban: BanId, scope: Scope, what: CallPattern, reason: String, alternative: Option<Alternative>, review: Option<ReviewId>, by: String,

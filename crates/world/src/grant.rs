@@ -1,6 +1,6 @@
 //! Leave to make calls, lasting refusals, and the questions that lead to either.
 
-use crate::{BanId, GrantId, Pid, ReviewId, TaskId, TokenId, ZoneId};
+use crate::{BanId, GrantId, Pid, ReviewId, TaskId, TokenId, UsedRoom, ZoneId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -17,6 +17,19 @@ pub struct Grant {
     /// Its uses, as far back as its rate looks.
     #[serde(default)]
     pub used: Vec<Used>,
+    /// `None` for one of an earlier version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shown: Option<ShownContext>,
+}
+
+/// What a question showed besides the call itself. A yes reaches no further: another room or another rule is a new question.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShownContext {
+    /// The room that the call was to run in, or comes from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub room: Option<UsedRoom>,
+    /// Who asked.
+    pub rules: Vec<String>,
 }
 
 /// When a grant with a rate was used: by the record, and since the machine's boot.
@@ -189,6 +202,11 @@ pub struct Constraints {
 }
 
 impl Grant {
+    /// Were these rules among those that asked when it was given? One of an earlier version does not say.
+    pub fn answers(&self, rules: &[String]) -> bool {
+        self.shown.as_ref().is_none_or(|shown| rules.iter().all(|rule| shown.rules.contains(rule)))
+    }
+
     /// May it still be used at all?
     pub fn is_live(&self, now: &BootTime, now_ms: i64) -> bool {
         let Terms { uses_left, until, rate, .. } = &self.terms;
@@ -262,6 +280,9 @@ pub struct Review {
     /// One for each rule that asked.
     pub reasons: Vec<String>,
     pub rules: Vec<String>,
+    /// The room that the call was to run in, or comes from; `None` also in questions of an earlier version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub room: Option<UsedRoom>,
     pub asked_ms: i64,
     /// What a yes came with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -303,7 +324,7 @@ mod tests {
 
     fn grant(terms: Terms) -> Grant {
         let what = CallPattern::Exact { tool: "fs.write".into(), bind: "b".into() };
-        Grant { id: GrantId(1), pid: Pid(3), task: None, scope: Scope::All, what, terms, used: Vec::new() }
+        Grant { id: GrantId(1), pid: Pid(3), task: None, scope: Scope::All, what, terms, used: Vec::new(), shown: None }
     }
 
     fn used(at_ms: i64, boot: &str, boottime_ms: u64) -> Used {

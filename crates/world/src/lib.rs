@@ -39,8 +39,8 @@ pub use doubt::{Doubt, Doubts};
 pub use event::{Event, Weight};
 pub use fault::{Fault, FaultKind, Stop};
 pub use grant::{
-    Alternative, Answer, Ban, BootTime, CallPattern, Constraints, Deadline, Grant, Observe, Rate, Review, ReviewState, Scope, Terms, Token,
-    Used,
+    Alternative, Answer, Ban, BootTime, CallPattern, Constraints, Deadline, Grant, Observe, Rate, Review, ReviewState, Scope, ShownContext,
+    Terms, Token, Used,
 };
 pub use id::{BanId, CallId, GrantId, MergeId, Pid, ReviewId, TaskId, TokenId, ZoneId};
 pub use merge::{CommitWish, Merge, MergePath, MergeState, NOT_CHOSEN, PathChange, PreparedCommit, Side};

@@ -80,6 +80,7 @@ fn any_event() -> impl Strategy<Value = Event> {
                 size: None,
                 zone: None,
                 whole: None,
+                room: None,
             }
             .into(),
             13 => ReviewAnswered { pid, task, review: ReviewId(c), answer: Answer::Allow, by: "h".into(), reason: None, alternative: None }
@@ -93,6 +94,7 @@ fn any_event() -> impl Strategy<Value = Event> {
                 terms: Terms { uses_left: Some(1), ..Terms::default() },
                 review: None,
                 by: "h".into(),
+                shown: None,
             }
             .into(),
             15 => MergeProposed {

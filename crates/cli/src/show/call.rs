@@ -2,6 +2,7 @@
 
 use super::describe::scalar;
 use super::measure::duration_us;
+use super::visible::with_end;
 use super::{Line, Page, Tone};
 use crate::remedy;
 use serde_json::Value;
@@ -46,7 +47,8 @@ pub fn fields(value: &Value) -> Page {
             }
             value => {
                 page.push(Line::new().plain("  ").faint(key));
-                page.block("    ", Tone::Plain, &scalar(value));
+                let shown: Vec<_> = scalar(value).lines().map(|line| with_end(line).into_owned()).collect();
+                page.block("    ", Tone::Plain, &shown.join("\n"));
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use super::call::words;
 use super::measure::{bytes, plural};
+use super::visible::with_ends;
 use serde_json::Value;
 
 /// What a record leaves of a text that is too long for it.
@@ -45,7 +46,8 @@ pub fn describe(tool: &str, input: &Value) -> String {
 /// A value on one line. A list of words reads as a command line does.
 pub fn scalar(value: &Value) -> String {
     match value {
-        Value::String(text) => text.clone(),
+        Value::String(text) if text.contains('\n') => text.clone(),
+        Value::String(text) => with_ends(text).into_owned(),
         Value::Array(items) if items.iter().all(Value::is_string) => words(items.iter().filter_map(Value::as_str)),
         value => value.to_string(),
     }
@@ -61,7 +63,7 @@ fn pairs(input: &Value) -> String {
 fn edit(input: &Value) -> String {
     let text = |key: &str| input.get(key).and_then(Value::as_str).unwrap_or_default();
     let (old, new) = (text("old"), text("new"));
-    let mut said = format!("Editing {}", text("path"));
+    let mut said = format!("Editing {}", with_ends(text("path")));
     if !old.ends_with(CUT) && !new.ends_with(CUT) {
         let (added, removed) = changed_lines(old, new);
         said.push_str(&format!(" +{added} −{removed}"));

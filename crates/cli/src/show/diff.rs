@@ -1,6 +1,7 @@
 //! Changes: what a merge would do, and what it did.
 
 use super::measure::plural;
+use super::visible::with_end;
 use super::{Line, Page, Tone, table, table_wrapped, visible};
 use crate::remedy;
 use std::collections::HashSet;
@@ -24,7 +25,12 @@ pub fn unified(diff: &str) -> Page {
     let exact = differs_in_blanks(diff);
     let shown = |part, line: &str| {
         let line = if plain { line.strip_suffix('\r').unwrap_or(line) } else { line };
-        if exact && matches!(part, Part::Added | Part::Removed) { blanks(line) } else { line.to_owned() }
+        match part {
+            Part::Added | Part::Removed if exact => with_end(line).replace('\t', "\\t"),
+            // Blanks at the end of a new line, or of a file's name, change something too.
+            Part::Added | Part::Removed | Part::Header => with_end(line).into_owned(),
+            Part::Place | Part::Same => line.to_owned(),
+        }
     };
     parts(diff).map(|(part, line)| Line::new().plain("  ").add(tone(part), shown(part, line))).collect()
 }
@@ -35,12 +41,6 @@ fn differs_in_blanks(diff: &str) -> bool {
     let of = |wanted: Part| parts(diff).filter(move |(part, _)| *part == wanted).map(|(_, line)| line);
     let removed: HashSet<String> = of(Part::Removed).map(look).collect();
     of(Part::Added).any(|line| removed.contains(&look(line)))
-}
-
-/// A line with its tabs and the blanks at its end in sight.
-fn blanks(line: &str) -> String {
-    let text = line.trim_end_matches(' ');
-    format!("{}{}", text.replace('\t', "\\t"), "·".repeat(line.len() - text.len()))
 }
 
 /// The way from one text of a file to another, as a unified diff; empty when they are the same.
@@ -128,7 +128,8 @@ pub fn summary(diff: &TaskDiffResult, columns: Option<usize>) -> Page {
             (None, None) => Line::new(),
         };
         let sizes = unshown.as_deref().map_or(Line::new(), |why| Line::new().faint(format!("  {}", why.trim_start_matches("binary: "))));
-        vec![Line::new().plain("  ").join(kind(file)), size, name(file).join(sizes).join(note)]
+        let mode = mode(file).map_or(Line::new(), |mode| Line::new().wait(format!("  {mode}")));
+        vec![Line::new().plain("  ").join(kind(file)), size, name(file).join(mode).join(sizes).join(note)]
     });
     let mut page = table_wrapped(rows.collect(), columns);
     if diff.files.is_empty() {
@@ -136,6 +137,11 @@ pub fn summary(diff: &TaskDiffResult, columns: Option<usize>) -> Page {
     }
     choices(diff, &mut page);
     page
+}
+
+/// What becomes of a file's mode. It stands before the lines of the file, which begin with its name.
+fn mode(file: &FileDiffView) -> Option<&str> {
+    file.diff.lines().next().filter(|line| line.starts_with("mode "))
 }
 
 /// `binary: nothing becomes 8 bytes`; the whole diff has the hashes.
@@ -149,8 +155,8 @@ fn without_hashes(text: &str) -> String {
 /// `old → new` for a rename.
 fn name(file: &FileDiffView) -> Line {
     match &file.from {
-        Some(from) => Line::new().plain(from).faint(" → ").plain(&file.path),
-        None => Line::new().plain(&file.path),
+        Some(from) => Line::new().path(from).faint(" → ").path(&file.path),
+        None => Line::new().path(&file.path),
     }
 }
 
@@ -200,7 +206,7 @@ fn total(diff: &TaskDiffResult) -> Line {
 
 /// A path that is as it was again, in a diff that is followed.
 pub fn gone(path: &str) -> Page {
-    Page(vec![Line::new().faint("unchanged again ").plain(path)])
+    Page(vec![Line::new().faint("unchanged again ").path(path)])
 }
 
 /// Each file with its text.
@@ -256,10 +262,10 @@ pub fn undone(result: &MergeUndoResult) -> Page {
     let mut page = Page::new();
     page.push(Line::new().good("✓ ").plain(format!("took back {}", plural(result.restored.len() as u64, "file"))));
     for path in &result.restored {
-        page.push(Line::new().good("  ↩ ").plain(path));
+        page.push(Line::new().good("  ↩ ").path(path));
     }
     for path in &result.refused {
-        page.push(Line::new().wait("  ○ ").plain(&path.path).faint("  ").plain(path.refused.as_deref().unwrap_or("left as it is")));
+        page.push(Line::new().wait("  ○ ").path(&path.path).faint("  ").plain(path.refused.as_deref().unwrap_or("left as it is")));
     }
     if let Some(commit) = &result.commit {
         let commit: String = commit.chars().take(10).collect();
@@ -316,13 +322,13 @@ pub fn merged(task: TaskId, result: &TaskMergeResult) -> Page {
         (None, _) => page.push(Line::new().good("✓ ").plain(format!("merged {applied}"))),
     }
     for path in &result.applied {
-        page.push(Line::new().good("  + ").plain(path));
+        page.push(Line::new().good("  + ").path(path));
     }
     for path in &result.refused {
         let why = path.refused.as_deref().unwrap_or("refused");
         page.push(match why == NOT_CHOSEN {
-            true => Line::new().faint("  ○ ").plain(&path.path).faint("  not chosen"),
-            false => Line::new().wait("  ○ ").plain(&path.path).faint("  stays out: ").plain(why),
+            true => Line::new().faint("  ○ ").path(&path.path).faint("  not chosen"),
+            false => Line::new().wait("  ○ ").path(&path.path).faint("  stays out: ").plain(why),
         });
     }
     if let Some(why) = &result.uncommitted {
@@ -352,6 +358,10 @@ mod tests {
         assert_eq!(lines("@@ -1 +1 @@\n-a\r\n+b\r\r\n")[1..], ["  -a", "  +b\\x0d"]);
         assert_eq!(lines("@@ -1 +1 @@\n-\ta\n+    a\n")[1..], ["  -\\ta", "  +    a"]);
         assert_eq!(lines("@@ -1 +1 @@\n-a\n+a  \n")[1..], ["  -a", "  +a··"]);
+        assert_eq!(
+            lines("--- a/x \n+++ b/x \n@@ -0,0 +1,2 @@\n+new \t\n+\tplain\n")[..],
+            ["  --- a/x·", "  +++ b/x·", "  @@ -0,0 +1,2 @@", "  +new·\\t", "  +    plain"]
+        );
         assert_eq!(lines("@@ -1 +1 @@\n-\ta\n+\tb\n")[1..], ["  -    a", "  +    b"]);
         assert_eq!(lines("@@ -1 +1 @@\n-rm\n+rm\u{3164}\n")[1..], ["  -rm", "  +rm\\u{3164}"]);
     }

@@ -2,6 +2,7 @@
 
 use super::measure::width;
 use super::visible;
+use super::visible::with_ends;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tone {
@@ -65,6 +66,12 @@ impl Line {
         faint = Faint;
         strong = Strong;
         name = Name;
+    }
+
+    /// The name of a file, with the blanks at its ends in sight.
+    #[must_use]
+    pub fn path(self, name: impl AsRef<str>) -> Line {
+        self.plain(with_ends(name.as_ref()))
     }
 
     #[must_use]

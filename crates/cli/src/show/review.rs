@@ -8,7 +8,7 @@ use super::{Line, Node, Page, Tone, table, tree};
 use wire::method::merge::APPLY_TOOL;
 use wire::method::review::{AnswerReach, ReviewStatus, ReviewView};
 use wire::method::task::TaskView;
-use wire::{Answer, CallPattern};
+use wire::{Answer, CallPattern, UsedRoom};
 
 fn stand(review: &ReviewView) -> Line {
     let by = review.by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
@@ -83,6 +83,15 @@ fn missing(review: &ReviewView) -> Option<String> {
     }
 }
 
+/// Where the call would run, as far as that makes a difference: files are changed in the task's layer, wherever that is done.
+fn sandbox(review: &ReviewView) -> Option<String> {
+    let UsedRoom { template, network } = review.room.as_ref().filter(|_| !review.tool.starts_with("fs."))?;
+    Some(match network.as_str() {
+        "none" => format!("{template}, without network"),
+        _ => format!("{template}, with network: rules decide about each host"),
+    })
+}
+
 /// Everything the answer should rest on.
 pub fn question(review: &ReviewView, now_ms: i64) -> Page {
     let fact = |name: &str, value: Line| Node::new(Line::new().faint(name)).cell(value);
@@ -100,6 +109,9 @@ pub fn question(review: &ReviewView, now_ms: i64) -> Page {
         root = root.under(fact("rule", Line::new().plain(rule)));
     }
     root = root.under(fact("tool", Line::new().plain(&review.tool)));
+    if let Some(sandbox) = sandbox(review) {
+        root = root.under(fact("sandbox", Line::new().plain(sandbox)));
+    }
     if let Some(like @ CallPattern::Like { .. }) = review.like.as_ref().filter(|_| review.state == ReviewStatus::Open) {
         root = root.under(fact("like it", Line::new().plain(what(like)).faint("  (what a wider answer is about)")));
     }
@@ -142,6 +154,9 @@ pub fn question_first(review: &ReviewView, about: Option<&TaskView>, is_detailed
         [] => {}
         [reason] => page.append(fact("why", &format!("{reason}{rules}"))),
         reasons => reasons.iter().for_each(|reason| page.append(fact("why", reason))),
+    }
+    if let Some(sandbox) = sandbox(review) {
+        page.append(fact("sandbox", &sandbox));
     }
     if let Some(missing) = missing(review) {
         page.append(fact("cut", &missing));
@@ -211,6 +226,7 @@ mod tests {
                 port: None,
                 method: None,
             }),
+            room: Some(UsedRoom { template: "default".into(), network: "none".into() }),
             history: vec!["r-1 allowed by ann".into()],
             asked_ms: 0,
             state: ReviewStatus::Open,
@@ -241,6 +257,7 @@ mod tests {
 ├─ because   installs a dependency
 ├─ rule      installs
 ├─ tool      shell.run
+├─ sandbox   default, without network
 ├─ like it   shell.run of npm install …  (what a wider answer is about)
 └─ before    r-1 allowed by ann
 input

@@ -26,6 +26,29 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
+/// A name, or a line of a text, with the blanks at its ends in sight.
+pub fn with_ends(text: &str) -> Cow<'_, str> {
+    let (start, end) = (text.trim_start_matches(' '), text.trim_end_matches(BLANKS));
+    if start.len() == text.len() && end.len() == text.len() {
+        return Cow::Borrowed(text);
+    }
+    let before = text.len() - start.len();
+    let inner = start.trim_end_matches(BLANKS);
+    Cow::Owned(format!("{}{inner}{}", "·".repeat(before), shown_blanks(&start[inner.len()..])))
+}
+
+/// The same of its end alone: a line may well be indented.
+pub fn with_end(line: &str) -> Cow<'_, str> {
+    let text = line.trim_end_matches(BLANKS);
+    if text.len() == line.len() { Cow::Borrowed(line) } else { Cow::Owned(format!("{text}{}", shown_blanks(&line[text.len()..]))) }
+}
+
+const BLANKS: [char; 2] = [' ', '\t'];
+
+fn shown_blanks(blanks: &str) -> String {
+    blanks.replace(' ', "·").replace('\t', "\\t")
+}
+
 /// The same JSON with those characters as `\u` escapes, which change nothing for whoever parses it.
 pub fn visible_json(json: &str) -> Cow<'_, str> {
     if !json.chars().any(|c| c != '\n' && hidden(c)) {
@@ -52,6 +75,14 @@ fn hidden(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn blanks_at_the_ends_are_seen() {
+        for (text, name, line) in [("a b", "a b", "a b"), ("a  ", "a··", "a··"), (" a\t ", "·a\\t·", " a\\t·"), ("  ", "··", "··")]
+        {
+            assert_eq!((with_ends(text).as_ref(), with_end(text).as_ref()), (name, line), "{text:?}");
+        }
+    }
 
     #[test]
     fn what_a_terminal_obeys_is_shown_and_not_obeyed() {

@@ -397,6 +397,33 @@ fn a_looser_policy_needs_a_phrase_and_a_stricter_one_does_not() {
     site.ok(&["trust", "--phrase", "allow more"]);
 }
 
+/// Whatever mode a program gives a file, a new one is git's in the project, and an old one is as it was but for the executable bit.
+#[test]
+fn modes_are_gits_and_blanks_at_the_ends_are_seen() {
+    use std::os::unix::fs::PermissionsExt;
+    let site = ready();
+    let script = "printf 'a \\n' > open; chmod 666 open; printf 'b\\n' > 'blank '; chmod 622 'blank '; printf 'c\\n' > run; chmod 711 run; \
+                  printf 'hello you\\n' > a.txt; chmod 777 a.txt";
+    site.ok(&["call", "shell.run", &format!("command={}", serde_json::json!(["sh", "-c", script]))]);
+    let shown = site.ok(&["diff", "task-1", "--text"]);
+    says(&shown, &["created blank·\n", "+++ b/blank·\n", "+a·\n", "mode 755: it can be run", "mode 644 becomes 755"]);
+    assert_eq!(shown.matches("mode ").count(), 2, "{shown}");
+    says(&site.ok(&["diff", "task-1", "--stat"]), &["blank·", "run  mode 755: it can be run", "a.txt  mode 644 becomes 755"]);
+    says(&site.ok(&["merge", "task-1", "--yes"]), &["  + blank·\n"]);
+    let mode = |name: &str| std::fs::metadata(site.project().join(name)).unwrap().permissions().mode() & 0o7777;
+    // The kernel has the umask of this test.
+    let plain = mode_of_new(&site);
+    assert_eq!([mode("open"), mode("blank "), mode("run"), mode("a.txt")], [plain, plain, plain | ((plain & 0o444) >> 2), 0o755]);
+}
+
+/// What this process's umask leaves of a new file's mode.
+fn mode_of_new(site: &Site) -> u32 {
+    use std::os::unix::fs::PermissionsExt;
+    let path = site.folder.path().join("new");
+    std::fs::write(&path, "").unwrap();
+    std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
 /// A merge whose question is out of date names the path that changed, and asks about what is there now.
 #[test]
 fn a_stale_merge_names_the_path() {

@@ -89,7 +89,7 @@ pub(super) async fn gather(kernel: &Kernel, asked: &Request, tool: &RegisteredTo
         let bind = facts.gate.call.bind;
         facts = gather_for(kernel, &request, tool, FactsPurpose::Call).await?;
         facts.gate.call.bind = bind;
-        facts.gate.demanded = Some(grant);
+        facts.gate.call.demanded = Some(grant);
     }
     Ok((request, facts))
 }

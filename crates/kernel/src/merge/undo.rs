@@ -11,7 +11,7 @@ use report::CountedKind;
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use workspace::{Frozen, KeptChanges, MergePlan, MergeStep, PathCall, State, aside};
+use workspace::{Frozen, KeptChanges, MergePlan, MergeProgress, MergeStep, PathCall, State, aside};
 use world::event::{CallRefused, MergeUndoBegun, MergeUndone};
 use world::{BootTime, Code, Merge, MergeId, MergePath, MergeState, Pid, Refusal, Remedy, Task, TaskId, TaskState, World};
 use world::{Fault, FaultKind, Stop};
@@ -231,7 +231,8 @@ async fn undo_rest(kernel: &Kernel, task: &Task, merge: MergeId, plan: &MergePla
         counter.reached(workspace::step_of(moment));
         kernel.instance.fault_at("undo", moment);
     };
-    let paths = plan.revert(&tree, &|blob| kernel.ledger.blob(blob), &at)?;
+    let notes = super::progress_file(kernel, "undoing", merge)?;
+    let paths = plan.revert(&tree, &|blob| kernel.ledger.blob(blob), &MergeProgress::open(&notes)?, &at)?;
     let _keeps = kernel.blobs.hold().await;
     let kept = kept_again(kernel, task.id, merge, plan)?;
     let undone = MergeUndone { pid: task.pid, task: Some(task.id), merge, paths: paths.clone() };
@@ -242,6 +243,7 @@ async fn undo_rest(kernel: &Kernel, task: &Task, merge: MergeId, plan: &MergePla
         (std::iter::once(undone.into()).chain(kept).collect(), ())
     })?;
     pending.durable().await?;
+    MergeProgress::remove(&notes)?;
     Ok(paths)
 }
 

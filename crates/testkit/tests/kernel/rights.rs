@@ -217,6 +217,7 @@ async fn tried(Ground { kernel, project, .. }: Ground) -> Result<(), Stop> {
         size: None,
         zone: None,
         whole: None,
+        room: None,
     };
     kernel.ledger.record(asked("one", "lost-call")).await?;
     kernel.ledger.record(asked("two", "asks")).await?;

@@ -126,6 +126,9 @@ pub struct ReviewView {
     /// What a wider answer would be about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub like: Option<world::CallPattern>,
+    /// The sandbox that it would run in, and what that reaches. A yes covers no other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub room: Option<world::UsedRoom>,
     /// Answers to earlier questions about the same tool, newest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<String>,

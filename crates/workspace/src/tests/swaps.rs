@@ -3,6 +3,7 @@
 use super::{State, TestBlobs, run, step};
 use crate::apply::{MergeStep, apply_steps};
 use crate::place::CrashPoint;
+use crate::progress::MergeProgress;
 use crate::tests::oracle;
 use crate::tree::Tree;
 use std::fs;
@@ -145,7 +146,7 @@ fn without_an_exchange_a_replacement_needs_a_persons_word() {
         let tree = Tree { exchanges: false, ..Tree::at(folder.to_owned()).unwrap() };
         let list: Vec<_> = steps.iter().map(|step| (step, &step.before, &step.after)).collect();
         let mut told = Vec::new();
-        apply_steps(&tree, &list, &|name| vault.blob(name), at, &mut told).unwrap();
+        apply_steps(&tree, &list, &|name| vault.blob(name), (&MergeProgress::default(), at), &mut told).unwrap();
         told
     };
     let mut steps = vec![

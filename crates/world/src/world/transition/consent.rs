@@ -24,6 +24,7 @@ impl Transition for ReviewAsked {
             like: self.like.clone(),
             reasons: self.reasons.clone(),
             rules: self.rules.clone(),
+            room: self.room.clone(),
             asked_ms: at_ms,
             constraints: None,
             state: ReviewState::Open,
@@ -61,7 +62,8 @@ impl Transition for GrantGiven {
         if let Some(review) = self.review.and_then(|review| world.reviews.get_mut(&review)) {
             review.constraints.clone_from(&terms.constraints);
         }
-        world.grants.insert(self.grant, Grant { id: self.grant, pid: self.pid, task: self.task, scope, what, terms, used: Vec::new() });
+        let (id, pid, task, shown) = (self.grant, self.pid, self.task, self.shown.clone());
+        world.grants.insert(id, Grant { id, pid, task, scope, what, terms, used: Vec::new(), shown });
     }
 }
 

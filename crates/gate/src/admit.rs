@@ -208,7 +208,7 @@ fn may_be_late(world: &World, asked: &GateInput<'_>) -> bool {
     let GateInput { request, facts, redacted, .. } = asked;
     let is_own = |call: &OpenCall| call.pid == request.pid || (call.task.is_some() && call.task == request.task);
     let is_connected = || world.calls.values().any(|call| is_own(call) && call.tool.starts_with("net."));
-    facts.demanded.is_none() && facts.call.seen().opinions.is_empty() && redacted.digest_if_redacted().is_none() && !is_connected()
+    facts.call.demanded.is_none() && facts.call.seen().opinions.is_empty() && redacted.digest_if_redacted().is_none() && !is_connected()
 }
 
 fn refuse(world: &World, asked: &GateInput<'_>, refusal: Refusal, rules: Vec<String>) -> (Vec<Event>, Ruling) {

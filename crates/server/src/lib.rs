@@ -16,6 +16,7 @@ mod policy_view;
 mod queue;
 mod records;
 mod responder;
+mod review_view;
 mod rpc_error;
 mod run;
 mod sandbox_run;

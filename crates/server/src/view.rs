@@ -1,6 +1,7 @@
 //! The world as clients see it.
 
 use crate::records::verification;
+use crate::review_view::review_view;
 use crate::rpc_error::{fault_error, rpc_error};
 use kernel::{BrainSpec, CallEnd, CallReport, KeptDeadline, Kernel, MergeDiff, PolicyProposal, RunningCall};
 use report::{CountedKind, CountedWork};
@@ -11,7 +12,7 @@ use std::time::Duration;
 use wire::method::model::{CassetteEntry, CassetteListResult, ExchangeEntry};
 use wire::method::{call, kernel as itself, merge, process::ProcView, review, sandbox as room, task, work, zone};
 use wire::{ErrorCode, Remedy, RpcError};
-use world::{Answer, MergePath, Pid, Process, ReviewId, ReviewState, Task, TaskId, TaskState, TaskUsage, World};
+use world::{MergePath, Pid, Process, ReviewId, ReviewState, Task, TaskId, TaskState, TaskUsage, World};
 
 pub(crate) fn status(kernel: &Kernel) -> itself::KernelStatusResult {
     let count = |world: &World, is: fn(TaskState) -> bool| world.tasks.values().filter(|task| is(task.state)).count() as u64;
@@ -379,52 +380,6 @@ pub(crate) async fn review(kernel: &Kernel, id: ReviewId, full: bool) -> Result<
         view.diff = question.diff;
     }
     Ok(view)
-}
-
-fn review_view(world: &World, found: &world::Review) -> review::ReviewView {
-    let (answer, by): (Option<Answer>, Option<String>) = match &found.state {
-        ReviewState::Answered { answer, by, .. } => (Some(*answer), Some(by.clone())),
-        _ => (None, None),
-    };
-    review::ReviewView {
-        review: found.id,
-        pid: found.pid,
-        process: name_of(world, found.pid),
-        task: found.task,
-        tool: found.tool.clone(),
-        input: found.input.clone(),
-        reasons: found.reasons.clone(),
-        rules: found.rules.clone(),
-        like: Some(found.like.clone()),
-        room: found.room.clone(),
-        history: history(world, found),
-        asked_ms: found.asked_ms,
-        state: (&found.state).into(),
-        answer,
-        by,
-        diff: None,
-        cut: found.whole.is_some(),
-        lost: false,
-        seen: None,
-    }
-}
-
-/// How earlier questions about the same tool were answered, newest first.
-fn history(world: &World, found: &world::Review) -> Vec<String> {
-    let same = world.reviews.values().rev().filter(|other| other.id != found.id && other.tool == found.tool);
-    let told = same.filter_map(|other| match &other.state {
-        ReviewState::Answered { answer, by, reason, .. } => {
-            let word = match answer {
-                Answer::Allow => "allowed",
-                Answer::Deny => "refused",
-                Answer::Changes => "sent back",
-            };
-            let why = reason.as_ref().map_or_else(String::new, |reason| format!(": {reason}"));
-            Some(format!("{} {word} by {by}{why}", other.id))
-        }
-        _ => None,
-    });
-    told.take(5).collect()
 }
 
 /// The templates as a zone has them, or as the operator has.

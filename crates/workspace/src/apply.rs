@@ -9,7 +9,7 @@
 use crate::aside;
 use crate::frozen::{Frozen, FrozenPath};
 use crate::links::Origin;
-use crate::place::{CHANGED, CrashPoint, Half, MOMENTS, Unit};
+use crate::place::{CrashPoint, Half, MOMENTS, Unit};
 use crate::progress::MergeProgress;
 use crate::shape::{ReadBlob, Shape};
 use crate::tree::{State, Tree};
@@ -143,14 +143,20 @@ pub fn apply_steps(
                 Half::Done => None,
                 Half::Left(why) => Some(why),
                 // It was merged before the kernel died, and somebody edited it since: that is no conflict.
-                Half::Changed if progress.was_done(unit.place) => None,
-                Half::Changed => Some(CHANGED.into()),
-                Half::Written => tree.end(unit, blobs, |moment| {
-                    if matches!(moment, CrashPoint::Placed) {
-                        progress.note(unit.place);
+                Half::Unheld(_) if progress.was_done(unit.place) => None,
+                Half::Unheld(why) => Some(why.into()),
+                Half::Written => {
+                    let left = tree.end(unit, blobs, |moment| {
+                        if matches!(moment, CrashPoint::Placed) {
+                            progress.note(unit.place);
+                        }
+                        at(*number, moment);
+                    })?;
+                    if left.is_some() {
+                        progress.take_back(unit.place);
                     }
-                    at(*number, moment);
-                })?,
+                    left
+                }
             };
             progress.check()?;
             let steps = members.iter().filter_map(|at| steps.get(*at)).filter(|(step, ..)| refused.is_some() || !step.quiet);

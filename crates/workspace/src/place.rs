@@ -36,11 +36,11 @@ pub enum Half {
     Done,
     /// Left alone, and why.
     Left(String),
-    /// Left alone: it holds neither what it held nor what it shall.
-    Changed,
+    /// Left alone, because it is not or not surely what it was; and why.
+    Unheld(&'static str),
 }
 
-pub const CHANGED: &str = "conflict: it was changed meanwhile";
+const CHANGED: &str = "conflict: it was changed meanwhile";
 const BUSY: &str = "conflict: another program has it open for writing";
 const UNPROVEN: &str = "conflict: it cannot be told whether another program writes to it";
 const NO_EXCHANGE: &str = "conflict: this file system cannot exchange two files in one step";
@@ -88,8 +88,7 @@ impl Tree {
         }
         let grip = match site.hold()? {
             Ok(grip) => grip,
-            Err(CHANGED) => return Ok(Half::Changed),
-            Err(why) => return Ok(Half::Left(why.into())),
+            Err(why) => return Ok(Half::Unheld(why)),
         };
         if unit.after != Shape::Absent {
             let owner = owner_of(&self.root).map_err(|error| site.fault("look at", error))?;

@@ -2,8 +2,8 @@
 //!
 //! What stands at a place says whether it is done, unless somebody edited it between the crash and the next start: then it holds neither
 //! the old nor the new content, and only this tells an edit of a merged file from one of a file that was never merged.
-//! **Invariant.** A place is noted after it got its content, so none is noted that did not. A note is not synced: the page cache outlives
-//! the kernel, and what a power loss takes of the notes is told as a conflict.
+//! **Invariant.** A place is noted after it got its content, and not any more once its old one went back. A note is not synced: the page cache
+//! outlives the kernel, and what a power loss takes of the notes is told as a conflict.
 
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
@@ -15,6 +15,9 @@ use world::Fault;
 
 /// Behind each place; no name holds it.
 const END: char = '\0';
+/// Before each: it is done, or its old content went back.
+const DONE: char = '+';
+const BACK: char = '-';
 
 #[derive(Debug, Default)]
 pub struct MergeProgress {
@@ -40,7 +43,14 @@ impl MergeProgress {
             Err(error) => return Err(fault(error)),
         };
         // The last one counts if it was written whole.
-        let before = text.split_inclusive(END).filter_map(|note| note.strip_suffix(END)).map(str::to_owned).collect();
+        let mut before = BTreeSet::new();
+        for note in text.split_inclusive(END).filter_map(|note| note.strip_suffix(END)) {
+            match (note.strip_prefix(DONE), note.strip_prefix(BACK)) {
+                (Some(place), _) => drop(before.insert(place.to_owned())),
+                (_, Some(place)) => drop(before.remove(place)),
+                _ => {}
+            }
+        }
         let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path).map_err(fault)?;
         let notes = Notes { path: path.to_owned(), file: Mutex::new(file), failed: Mutex::new(None) };
         Ok(MergeProgress { before, notes: Some(notes) })
@@ -51,8 +61,16 @@ impl MergeProgress {
     }
 
     pub(crate) fn note(&self, place: &str) {
+        self.write(DONE, place);
+    }
+
+    pub(crate) fn take_back(&self, place: &str) {
+        self.write(BACK, place);
+    }
+
+    fn write(&self, what: char, place: &str) {
         let Some(notes) = &self.notes else { return };
-        if let Err(error) = notes.file.lock().write_all(format!("{place}{END}").as_bytes()) {
+        if let Err(error) = notes.file.lock().write_all(format!("{what}{place}{END}").as_bytes()) {
             notes.failed.lock().get_or_insert(error);
         }
     }

@@ -10,6 +10,11 @@ fn exact(n: u64) -> CallPattern {
     CallPattern::Exact { tool: "t".into(), bind: format!("b{n}") }
 }
 
+fn given(pid: Pid, task: Option<TaskId>, grant: GrantId, what: CallPattern) -> Event {
+    let terms = Terms { uses_left: Some(1), ..Terms::default() };
+    GrantGiven { pid, task, grant, scope: Scope::All, what, terms, review: None, by: "h".into(), shown: None }.into()
+}
+
 /// Any event at all, with ids from a small range so that they often meet.
 fn any_event() -> impl Strategy<Value = Event> {
     let small = 1u64..6;
@@ -85,18 +90,7 @@ fn any_event() -> impl Strategy<Value = Event> {
             .into(),
             13 => ReviewAnswered { pid, task, review: ReviewId(c), answer: Answer::Allow, by: "h".into(), reason: None, alternative: None }
                 .into(),
-            14 => GrantGiven {
-                pid,
-                task,
-                grant: GrantId(c),
-                scope: Scope::All,
-                what: exact(b),
-                terms: Terms { uses_left: Some(1), ..Terms::default() },
-                review: None,
-                by: "h".into(),
-                shown: None,
-            }
-            .into(),
+            14 => given(pid, task, GrantId(c), exact(b)),
             15 => MergeProposed {
                 pid,
                 task,

@@ -81,7 +81,10 @@ fn words(remedy: &Remedy) -> Option<String> {
             format!("use {}; `skep list skills` shows who knows what", who.join(" or "))
         }
         Remedy::QueueBehind => "leave out --new: `skep act \"…\"` queues it behind what is worked on".to_owned(),
-        Remedy::LargerTaskBudget => "give the next task more: `skep act \"…\" --budget 5`".to_owned(),
+        Remedy::LargerTaskBudget { task: Some(task), micros } if *micros > 0 => {
+            format!("give it more: `skep retry {task} --budget {}`", whole_cents(*micros))
+        }
+        Remedy::LargerTaskBudget { .. } => "give the next task more: `skep act \"…\" --budget 5`".to_owned(),
         Remedy::CommitOnHead => "`skep merge TASK --commit` commits on it".to_owned(),
         Remedy::StopKernel => "`skep kernel stop` stops it".to_owned(),
         Remedy::DelegateCgroups => "systemd-run --user --scope -p Delegate=yes skep kernel start".to_owned(),
@@ -128,6 +131,12 @@ pub fn grant_budget(of: Pid, what: &str, missing: u64) -> String {
         _ => format!("--money {}.{:02}", missing.div_ceil(10_000) / 100, missing.div_ceil(10_000) % 100),
     };
     format!("skep budget grant {of} {share}")
+}
+
+/// Millionths of a dollar as dollars and whole cents, rounded up.
+pub fn whole_cents(micros: u64) -> String {
+    let cents = micros.div_ceil(10_000);
+    if cents.is_multiple_of(100) { (cents / 100).to_string() } else { format!("{}.{:02}", cents / 100, cents % 100) }
 }
 
 /// Gives a process this budget.

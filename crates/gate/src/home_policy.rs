@@ -55,7 +55,7 @@ impl Policies {
             Ok(meta) if meta.len() > FILE_BYTES_MAX => {
                 Err(std::io::Error::other(format!("it has more than {} KiB", FILE_BYTES_MAX / 1024)))
             }
-            Ok(_) => std::fs::read_to_string(&path),
+            Ok(_) => yaml::read_file(&path),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
             Err(error) => Err(error),
         });

@@ -106,9 +106,10 @@ impl Gate {
         let mut output = json!({"claimed": text});
         self.ledger.redactor.value(&mut output);
         shorten(&mut output);
-        let pending = self.ledger.commit(|world, _| match world.calls.get(&call) {
+        let pending = self.ledger.commit(|world, now_ms| match world.calls.get(&call) {
             Some(open) => {
-                (vec![CallFinished { pid: open.pid, task: open.task, call, ok, output, blob: None, blob_bytes: 0, ms: 0 }.into()], ())
+                let ms = open.open_ms(now_ms);
+                (vec![CallFinished { pid: open.pid, task: open.task, call, ok, output, blob: None, blob_bytes: 0, ms }.into()], ())
             }
             None => (Vec::new(), ()),
         })?;

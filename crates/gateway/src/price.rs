@@ -134,6 +134,15 @@ impl Prices {
         Prices::parse(BUILT_IN)
     }
 
+    /// A table of the operator's own; `None` where there is no such file.
+    pub fn read(path: &std::path::Path) -> Result<Option<Prices>, PriceError> {
+        match yaml::read_file(path) {
+            Ok(text) => Prices::parse(&text).map(Some),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(PriceError(error.to_string())),
+        }
+    }
+
     pub fn parse(text: &str) -> Result<Prices, PriceError> {
         let file: TableFile = yaml::from_str(text).map_err(|error| PriceError(error.to_string()))?;
         let mut providers = BTreeMap::new();

@@ -145,7 +145,7 @@ fn secret(name: &str, setting: &SecretSetting, home: &Path, given: &[(String, St
     let text = match (&setting.file, &setting.env) {
         (Some(file), None) => {
             let path = home.join(file);
-            std::fs::read_to_string(&path).map_err(|error| bad(format!("{}: {error}", path.display())))?
+            yaml::read_file(&path).map_err(|error| bad(format!("{}: {error}", path.display())))?
         }
         (None, Some(variable)) => {
             let found = given.iter().find(|(own, _)| own == variable).map(|(_, value)| value.clone());

@@ -103,7 +103,7 @@ impl OperatorSettings {
     pub fn read(home: &std::path::Path) -> Result<OperatorSettings, SettingsFault> {
         let path = home.join("config.yml");
         let bad = |why: String| SettingsFault::in_config(format!("{}: {why}", path.display()));
-        let text = match std::fs::read_to_string(&path) {
+        let text = match yaml::read_file(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(OperatorSettings::default()),
             Err(error) => return Err(bad(error.to_string())),

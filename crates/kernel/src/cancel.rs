@@ -7,7 +7,7 @@ use ledger::unknown_task;
 use models::RequestOwner;
 use std::time::{Duration, Instant};
 use world::event::TaskCancelled;
-use world::{CallId, Code, Event, Pid, Refusal, Stop, TaskId, TaskState, World};
+use world::{CallId, Code, Event, Pid, Refusal, Remedy, Stop, TaskId, TaskState, World};
 
 impl Kernel {
     /// Stops a task where it is, and comes back when no process and no request of it is left. What it wrote is kept.
@@ -17,7 +17,7 @@ impl Kernel {
         let mut is_waiting = false;
         // On record first: from here on nothing of it begins.
         let (pid, calls) = loop {
-            let pending = self.ledger.commit(|world, _| match cancelled(world, id, by) {
+            let pending = self.ledger.commit(|world, now_ms| match cancelled(world, id, by, now_ms) {
                 Ok((pid, calls, events)) => (events, Ok((pid, calls))),
                 Err(no) => (Vec::new(), Err(no)),
             })?;
@@ -99,10 +99,11 @@ fn still_applied(id: TaskId) -> Refusal {
     Refusal::new(Code::WrongState, what).hint("wait until it is done, then undo the merge to take them out again")
 }
 
-fn cancelled(world: &World, id: TaskId, by: &str) -> Result<(Pid, Vec<CallId>, Vec<Event>), Uncancelled> {
+fn cancelled(world: &World, id: TaskId, by: &str, now_ms: i64) -> Result<(Pid, Vec<CallId>, Vec<Event>), Uncancelled> {
     let task = world.tasks.get(&id).ok_or_else(|| Uncancelled::Refused(unknown_task(id)))?;
     if task.state.ended() {
-        return Err(Uncancelled::Refused(Refusal::new(Code::WrongState, format!("{id} is {} already", task.state.as_str()))));
+        let over = Refusal::new(Code::WrongState, format!("{id} is {} already", task.state.as_str()));
+        return Err(Uncancelled::Refused(over.hint("there is nothing to stop").remedy(Remedy::ShowTask { task: id })));
     }
     if let Some(merge) = task.merge.and_then(|merge| world.merges.get(&merge))
         && merge.state == world::MergeState::Applying
@@ -110,7 +111,7 @@ fn cancelled(world: &World, id: TaskId, by: &str) -> Result<(Pid, Vec<CallId>, V
         return Err(Uncancelled::Applying);
     }
     let mut events: Vec<Event> = Vec::new();
-    let calls = cut_calls(world, id, "cancelled", &mut events);
+    let calls = cut_calls(world, id, "cancelled", now_ms, &mut events);
     // What waited for its merge is kept, and can be proposed again.
     events.extend(withdrawal(world, task, by, "its task was cancelled"));
     events.push(TaskCancelled { pid: task.pid, task: Some(id), by: by.to_owned() }.into());

@@ -93,12 +93,8 @@ impl Kernel {
                 .hint("deny it with a reason instead")
                 .into());
         };
-        match &asked.state {
-            ReviewState::Open => {}
-            ReviewState::Answered { by, .. } => {
-                return Err(Refusal::new(Code::WrongState, format!("{review} was answered by {by}")).into());
-            }
-            ReviewState::Void => return Err(Refusal::new(Code::WrongState, format!("{review} is void: its task has ended")).into()),
+        if asked.state != ReviewState::Open {
+            return Err(ledger::review_closed(&asked).into());
         }
         let comment = comment.filter(|comment| !comment.trim().is_empty());
         if comment.is_none() && !newer_base {

@@ -15,14 +15,14 @@ const LOOK_AGAIN: Duration = Duration::from_secs(3600);
 const MERGE_TICK: Duration = Duration::from_millis(250);
 
 /// Records the outcome of each open call of a task that is being cut off, and names them. A request to a model ends with what it cost.
-pub(crate) fn cut_calls(world: &World, id: TaskId, why: &str, events: &mut Vec<Event>) -> Vec<CallId> {
+pub(crate) fn cut_calls(world: &World, id: TaskId, why: &str, now_ms: i64, events: &mut Vec<Event>) -> Vec<CallId> {
     let open = world.calls.iter().filter(|(call, open)| open.task == Some(id) && !world.books.reserved.contains_key(call));
     let mut calls = Vec::new();
     for (call, open) in open {
         calls.push(*call);
         let output = serde_json::json!({ "error": why });
-        events
-            .push(CallFinished { pid: open.pid, task: open.task, call: *call, ok: false, output, blob: None, blob_bytes: 0, ms: 0 }.into());
+        let ms = open.open_ms(now_ms);
+        events.push(CallFinished { pid: open.pid, task: open.task, call: *call, ok: false, output, blob: None, blob_bytes: 0, ms }.into());
     }
     calls
 }
@@ -33,9 +33,9 @@ fn is_interruptible(task: &Task) -> bool {
 }
 
 /// The records by which a worker leaves what it does for `first`. What is being merged or talked about comes to its own end.
-pub(crate) fn pausing(world: &World, pid: Pid, first: TaskId, events: &mut Vec<Event>) -> Option<(TaskId, Vec<CallId>)> {
+pub(crate) fn pausing(world: &World, pid: Pid, first: TaskId, now_ms: i64, events: &mut Vec<Event>) -> Option<(TaskId, Vec<CallId>)> {
     let task = world.current_task(pid).filter(|task| is_interruptible(task))?;
-    let calls = cut_calls(world, task.id, "interrupted", events);
+    let calls = cut_calls(world, task.id, "interrupted", now_ms, events);
     events.push(TaskPaused { pid, task: Some(task.id), until: first, by: "operator".into() }.into());
     Some((task.id, calls))
 }
@@ -98,10 +98,10 @@ pub(crate) async fn stop_late(kernel: &Kernel) -> Duration {
 }
 
 async fn stop_one(kernel: &Kernel, id: TaskId) -> Result<(), Stop> {
-    let pending = kernel.ledger.commit(|world, _| {
+    let pending = kernel.ledger.commit(|world, now_ms| {
         let Some(task) = world.tasks.get(&id).filter(|task| is_interruptible(task)) else { return (Vec::new(), None) };
         let mut events = Vec::new();
-        let calls = cut_calls(world, id, "timeout", &mut events);
+        let calls = cut_calls(world, id, "timeout", now_ms, &mut events);
         let limit = Duration::from_millis(task.timeout_ms.unwrap_or(0));
         let reason = format!("it took longer than the {} that it may", in_words(limit));
         events.push(TaskStopped { pid: task.pid, task: Some(id), reason, cause: RetryCause::Time, remedy: None }.into());

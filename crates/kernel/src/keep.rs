@@ -139,7 +139,8 @@ impl Kernel {
                 return (Vec::new(), Err(Refusal::new(Code::WrongState, format!("somebody goes on with {id}"))));
             };
             if task.kept.is_none() && task.workspace.is_none() {
-                return (Vec::new(), Err(Refusal::new(Code::NotFound, format!("nothing of {id} is kept"))));
+                let nothing = Refusal::new(Code::NotFound, format!("nothing of {id} is kept"));
+                return (Vec::new(), Err(nothing.hint("there is nothing to drop").remedy(Remedy::ShowTask { task: id })));
             }
             let (pid, task_id) = (task.pid, Some(id));
             let dropped = || WorkDropped { pid, task: task_id, by: by.to_owned(), reason: "dropped".into() }.into();

@@ -214,7 +214,7 @@ impl Tasks {
         marks: TaskMarks,
     ) -> Result<Enqueued, Stop> {
         let original = self.ledger.keep_prompt(&prompt).await?;
-        let pending = self.ledger.commit(|world, _| {
+        let pending = self.ledger.commit(|world, now_ms| {
             let (pid, mut events) = match find_worker(world, zone, pid, &marks) {
                 Ok(found) => found,
                 Err(refusal) => return (Vec::new(), Err(refusal)),
@@ -252,7 +252,7 @@ impl Tasks {
             events.extend(marks.budget.map(|budget| BudgetSet { pid, task: id, budget: Some(budget), by: "operator".into() }.into()));
             events.extend(marks.replays.map(|of| ReplayStarted { pid, task: id, of }.into()));
             events.extend(marks.record.then(|| CassetteStarted { pid, task: id, file: file_of(task) }.into()));
-            let interrupted = if disrupt { crate::interrupt::pausing(world, pid, task, &mut events) } else { None };
+            let interrupted = if disrupt { crate::interrupt::pausing(world, pid, task, now_ms, &mut events) } else { None };
             (events, Ok(Enqueued { task, is_enrolled, interrupted }))
         })?;
         Ok(pending.durable().await??)

@@ -213,7 +213,7 @@ impl BlobCollector {
         for merge in &merges {
             // Lists of names: they are small, and whoever lists merges reads them.
             needs.always.extend([Some(&merge.frozen), merge.snapshot.as_ref()].into_iter().flatten().cloned());
-            if !matches!(merge.state, MergeState::Rejected | MergeState::Undone) {
+            if !matches!(merge.state, MergeState::Rejected | MergeState::Undone) || merge.is_partly_undone() {
                 needs.always.extend(self.listed(merge.snapshot.as_ref().unwrap_or(&merge.frozen))?);
             }
         }

@@ -25,6 +25,6 @@ pub use collect::{BlobCollector, KeptDeadline, Retention};
 pub use home::Home;
 pub use ledger::{Keeping, Ledger, Pending, Unrecorded, blob_fault, fault};
 pub use lookup::{event_of, name_of, unknown_task};
-pub use review::{MERGE, Reply};
+pub use review::{MERGE, Reply, review_closed};
 pub use usage::{ProcessAccount, check_budget, dollars};
 pub use verify::{Verification, Verifier, blob_names, doubts};

@@ -5,7 +5,8 @@ use journal::Filter;
 use std::path::PathBuf;
 use world::event::ProcExited;
 use world::{
-    Code, Event, Fault, FaultKind, Listing, Merge, MergePath, Missing, Pid, Refusal, Remedy, Stop, Task, TaskId, TaskState, World, ZoneId,
+    Code, Event, Fault, FaultKind, Listing, Merge, MergePath, MergeState, Missing, Pid, Refusal, Remedy, Stop, Task, TaskId, TaskState,
+    World, ZoneId,
 };
 
 impl Ledger {
@@ -46,6 +47,18 @@ impl Ledger {
     pub fn applied_merge_of(&self, id: TaskId) -> Option<Merge> {
         let is_applied = |merge: &&Merge| merge.task == id && merge.is_in_tree();
         self.look(|world| world.merges.values().rev().find(is_applied).cloned())
+    }
+
+    /// The merges of a task of which an undo left paths as they were, newest first.
+    pub fn partly_undone(&self, id: TaskId) -> Vec<Merge> {
+        self.look(|world| world.merges.values().rev().filter(|merge| merge.task == id && merge.is_partly_undone()).cloned().collect())
+    }
+
+    /// The merges of a task that went in, whether or not they were taken back since, newest first.
+    pub fn merges_made(&self, id: TaskId) -> Vec<Merge> {
+        let is_made =
+            |merge: &&Merge| merge.task == id && matches!(merge.state, MergeState::Applied | MergeState::Undoing | MergeState::Undone);
+        self.look(|world| world.merges.values().rev().filter(is_made).cloned().collect())
     }
 
     /// The folder of a zone's project.

@@ -3,8 +3,8 @@
 use crate::Ledger;
 use world::event::{BanGiven, BanLifted, GrantGiven, GrantRevoked, ProcResumed, ReviewAnswered, TokenRevoked};
 use world::{
-    Alternative, Answer, BanId, CallPattern, Code, Event, GrantId, ProcessState, Refusal, Review, ReviewId, ReviewState, Scope,
-    ShownContext, Terms, TokenId, World, limits,
+    Alternative, Answer, BanId, CallPattern, Code, Event, GrantId, Listing, ProcessState, Refusal, Remedy, Review, ReviewId, ReviewState,
+    Scope, ShownContext, Terms, TokenId, World, limits,
 };
 use world::{Fault, FaultKind, Stop};
 
@@ -156,9 +156,19 @@ fn answerable<'a>(world: &'a World, id: ReviewId, reply: &Reply) -> Result<&'a R
     }
     match &review.state {
         ReviewState::Open => Ok(review),
-        ReviewState::Answered { by, .. } => Err(Refusal::new(Code::WrongState, format!("{id} was answered by {by}"))),
-        ReviewState::Void => Err(Refusal::new(Code::WrongState, format!("{id} is void: its task has ended"))),
+        ReviewState::Answered { .. } | ReviewState::Void => Err(review_closed(review)),
     }
+}
+
+/// Why a question takes no answer any more.
+pub fn review_closed(review: &Review) -> Refusal {
+    let id = review.id;
+    let why = match &review.state {
+        ReviewState::Answered { by, .. } => format!("{id} was answered by {by}"),
+        ReviewState::Open | ReviewState::Void => format!("{id} is void: its task has ended"),
+    };
+    let refusal = Refusal::new(Code::WrongState, why).hint("an answer counts once");
+    refusal.remedy(review.task.map_or(Remedy::List { what: Listing::Reviews }, |task| Remedy::ShowTask { task }))
 }
 
 fn answered(world: &World, review: &Review, reply: Reply, by: &str, reason: Option<String>) -> Vec<Event> {

@@ -376,7 +376,11 @@ fn refusal(world: &world::World, short: &CapExceeded) -> Refusal {
     match what {
         Cap::Rate => refusal.hint("it goes on in the next minute"),
         Cap::Context => refusal.hint("shorten the conversation").remedy(world::Remedy::RaiseContext { pid: *pid, tokens: *need }),
-        _ if task.is_some() => refusal.remedy(world::Remedy::LargerTaskBudget),
+        // The request is made again, with more to read, and others follow it.
+        _ if task.is_some() => refusal.remedy(world::Remedy::LargerTaskBudget {
+            task: *task,
+            micros: if *what == Cap::Money { used.saturating_add(need.saturating_mul(2)) } else { 0 },
+        }),
         _ => refusal.hint("a smaller output limit may fit").remedy(match short.at_cap {
             // The request itself waits, and goes on with what it misses.
             AtCap::Ask => short.remedy(),

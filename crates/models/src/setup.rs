@@ -64,9 +64,9 @@ impl From<UnusableSettings> for Fault {
 fn prices(home: &std::path::Path) -> Result<gateway::price::Prices, String> {
     let ours = gateway::price::Prices::built_in().map_err(|error| error.to_string())?;
     let path = home.join("prices.yaml");
-    match std::fs::read_to_string(&path) {
-        Ok(text) => Ok(ours.with(gateway::price::Prices::parse(&text).map_err(|error| format!("{}: {error}", path.display()))?)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(ours),
-        Err(error) => Err(format!("{}: {error}", path.display())),
-    }
+    let own = gateway::price::Prices::read(&path).map_err(|why| format!("{}: {why}", path.display()))?;
+    Ok(match own {
+        Some(own) => ours.with(own),
+        None => ours,
+    })
 }

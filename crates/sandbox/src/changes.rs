@@ -28,6 +28,9 @@ const STORES: &[&str] = &[".hg", ".jj", ".sl", ".svn", ".bzr", ".pijul", "_darcs
 /// Larger files never merge, so their bytes need not be compared: a file that is nearly all holes would take hours.
 const COMPARED_BYTES_MAX: i64 = 64 * 1024 * 1024;
 
+/// Files that vendors' clients put into git's folder for themselves, and that no git reads: OpenCode's name for the project.
+const CLIENT_MARKS: &[&str] = &["opencode"];
+
 const STORE: &str = "it is kept by another version control";
 const KEPT: &str = "it is kept by git or skep itself";
 const EMBEDDED: &str = "it is an embedded repository";
@@ -94,6 +97,12 @@ pub fn changes(project: &Path, work: &Path) -> io::Result<Changes> {
     Ok(walk.found)
 }
 
+/// Is it a file that a client left in git's folder, and nothing else? That hides nothing of the repository.
+fn is_client_mark(change: &Change) -> bool {
+    let is_written = change.file == FileKind::File && matches!(change.kind, ChangeKind::Created | ChangeKind::Modified);
+    is_written && CLIENT_MARKS.iter().any(|mark| change.path == Path::new(".git").join(mark))
+}
+
 struct Walk {
     found: Changes,
     /// Whether repositories are told apart; not in one, of which it is enough to know that something changed.
@@ -130,6 +139,7 @@ impl Walk {
         if let Some(why) = kept(name) {
             let mut inner = Walk { found: Changes::default(), seeking: false };
             inner.plain_entry(upper, lower, name, opaque, at, depth)?;
+            inner.found.changes.retain(|change| !is_client_mark(change));
             if inner.found != Changes::default() {
                 self.refuse(at, why);
             }
@@ -428,5 +438,31 @@ mod tests {
         let refused: Vec<_> = found.refused.iter().map(|no| (no.path.to_str().unwrap(), no.why)).collect();
         assert_eq!(refused, [(".JJ", STORE), (".\u{17f}vn. :x", STORE), ("sub/.hg", STORE)]);
         assert_eq!(found.changes.iter().map(|change| change.path.to_str().unwrap()).collect::<Vec<_>>(), [".hgignore"]);
+    }
+
+    #[test]
+    fn a_clients_mark_in_gits_folder_is_no_change() {
+        let (dir, project, upper) = layers();
+        for folder in [&project, &upper] {
+            std::fs::create_dir_all(folder.join(".git")).unwrap();
+        }
+        let refused = || {
+            let found = changes(&project, &dir.path().join("work")).unwrap();
+            assert!(found.changes.is_empty(), "git's folder is never merged");
+            found.refused.iter().map(|no| no.path.to_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        std::fs::write(upper.join(".git/opencode"), "4f2a").unwrap();
+        assert_eq!(refused(), [""; 0]);
+        // The controls: what git reads, a link of that name, and the same name elsewhere.
+        std::fs::write(upper.join(".git/config"), "[core]").unwrap();
+        assert_eq!(refused(), [".git"]);
+        std::fs::remove_file(upper.join(".git/config")).unwrap();
+        std::fs::remove_file(upper.join(".git/opencode")).unwrap();
+        std::os::unix::fs::symlink("config", upper.join(".git/opencode")).unwrap();
+        assert_eq!(refused(), [".git"]);
+        std::fs::remove_file(upper.join(".git/opencode")).unwrap();
+        std::fs::create_dir(upper.join(".git/hooks")).unwrap();
+        std::fs::write(upper.join(".git/hooks/opencode"), "x").unwrap();
+        assert_eq!(refused(), [".git"]);
     }
 }

@@ -85,6 +85,8 @@ codes! {
     DiskFull = "disk_full", -32031, 7;
     /// The operator's own settings cannot be used.
     BadConfig = "bad_config", -32032, 14;
+    /// What was tried failed: a brain or a model gave no answer.
+    Failed = "failed", -32033, 1;
 }
 
 /// The work failed though every request was answered.
@@ -97,7 +99,7 @@ pub const EXIT_INTERRUPTED: u8 = 130;
 /// The table of exit codes as people read it.
 pub const EXITS: &[(u8, &str)] = &[
     (0, "done"),
-    (1, "the work itself failed: a failed task, a failed call, a finding of `journal verify`, a replay that differs"),
+    (1, "the work itself failed: a failed task or call, a model without an answer, a finding of `journal verify`, a replay that differs"),
     (2, "the command or its input is wrong"),
     (3, "denied by policy"),
     (4, "a person must answer a review first"),
@@ -108,7 +110,7 @@ pub const EXITS: &[(u8, &str)] = &[
     (9, "the thing is in the wrong state for this"),
     (10, "over a size or count limit"),
     (11, "the project's own policy files wait for `skep trust`"),
-    (12, "this host cannot do it safely"),
+    (12, "this host cannot do it safely, or lacks a program for it"),
     (13, "the time ran out"),
     (14, "`config.yml` in $SKEP_HOME cannot be used"),
     (130, "interrupted with ctrl-c"),
@@ -172,7 +174,7 @@ mod tests {
         let explained: BTreeSet<_> = EXITS.iter().map(|(exit, _)| *exit).collect();
         assert_eq!(explained.len(), EXITS.len());
         for code in ErrorCode::ALL {
-            assert!(code.exit() > EXIT_FAILED && explained.contains(&code.exit()), "{code:?}");
+            assert!(code.exit() >= EXIT_FAILED && explained.contains(&code.exit()), "{code:?}");
             assert_eq!(serde_json::to_string(code).unwrap(), format!("\"{}\"", code.as_str()));
         }
         assert!(explained.contains(&EXIT_FAILED) && explained.contains(&EXIT_INTERRUPTED));

@@ -26,6 +26,6 @@ pub use socket::{SocketError, open_socket_dir, socket_path};
 pub use world::{
     Account, Alternative, Answer, AtCap, BanId, BrainReport, Budget, By, CallId, CallPattern, CommitWish, Constraints, Event, GrantId,
     Listing, MergeId, MergePath, MergeState, Mode, NOT_CHOSEN, NetUse, Observe, PathChange, Pid, PreflightCode, ProcessState, Rate,
-    Refusal, Remedy, ReviewId, Scope, Side, Spend, TaskId, TaskPlacement, Terms, TokenId, UsageTotals, UsedRoom, Vendor, ZoneAddress,
-    ZoneId, budget, event, limits, near,
+    Refusal, Remedy, RetryCause, ReviewId, Scope, Side, Spend, TaskId, TaskPlacement, Terms, TokenId, UsageTotals, UsedRoom, Vendor,
+    ZoneAddress, ZoneId, budget, event, limits, near,
 };

@@ -271,7 +271,7 @@ table! {
 
     /// All merges.
     MergeList = "merge.list" (Nothing) -> MergeListResult, [Operator] Reads Once Finishes SHORT;
-    /// Reverts a task's merge, path by path; what was edited since stays and is named.
+    /// Reverts a task's merge, path by path; what was edited since stays and is named, for a further undo.
     MergeUndo = "merge.undo" (MergeUndoParams) -> MergeUndoResult, [Operator] Changes Once Finishes OPEN;
 
     /// What is under way: running commands with their last lines, and long work with how far it is.

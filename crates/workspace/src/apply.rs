@@ -7,6 +7,7 @@
 //! So a retry after a crash finishes exactly the rest, in both directions, and nothing that a person wrote meanwhile is overwritten.
 
 use crate::aside;
+use crate::diff::FileGone;
 use crate::frozen::{Frozen, FrozenPath};
 use crate::links::Origin;
 use crate::place::{CrashPoint, Half, MOMENTS, Unit};
@@ -15,7 +16,7 @@ use crate::shape::{ReadBlob, Shape};
 use crate::tree::{State, Tree};
 use crate::whole::{self, Swaps};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use world::{Fault, FaultKind, MergePath};
 
@@ -55,6 +56,32 @@ impl MergePlan {
     /// Every path as one that goes in, and those that stay out.
     pub fn told(&self) -> Vec<MergePath> {
         self.left.iter().cloned().chain(self.steps.iter().filter(|step| !step.quiet).map(|step| step.path.clone())).collect()
+    }
+
+    /// Only the steps of these paths.
+    #[must_use]
+    pub fn only(mut self, paths: &BTreeSet<String>) -> MergePlan {
+        self.steps.retain(|step| paths.contains(&step.path.path));
+        self
+    }
+
+    /// Is everything kept that its paths held and hold? `kept` reads a blob, or says that it is kept no longer.
+    pub fn is_kept(&self, kept: &crate::diff::Kept<'_>) -> Result<bool, Fault> {
+        for state in self.steps.iter().flat_map(|step| [&step.before, &step.after]) {
+            if crate::diff::kept_bytes(state, kept)?.is_none() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// What a path held before the merge; `None` where it is not about that path.
+    pub fn before(&self, path: &str, kept: &crate::diff::Kept<'_>) -> Result<Option<Vec<u8>>, FileGone> {
+        let Some(step) = self.steps.iter().find(|step| step.path.path == path) else { return Ok(None) };
+        match crate::diff::kept_bytes(&step.before, kept).map_err(FileGone::Fault)? {
+            Some(bytes) => Ok(Some(bytes)),
+            None => Err(FileGone::NotKept),
+        }
     }
 
     /// How many paths it is about.

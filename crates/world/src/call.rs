@@ -34,4 +34,14 @@ pub struct OpenCall {
     pub of: Option<CallId>,
     /// A lost read may be asked again; anything else goes to review.
     pub read_only: bool,
+    /// When it was let in; 0 in a snapshot that does not say.
+    #[serde(default)]
+    pub admitted_ms: i64,
+}
+
+impl OpenCall {
+    /// How long it has been open.
+    pub fn open_ms(&self, now_ms: i64) -> u64 {
+        if self.admitted_ms == 0 { 0 } else { u64::try_from(now_ms.saturating_sub(self.admitted_ms)).unwrap_or(0) }
+    }
 }

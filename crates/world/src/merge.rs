@@ -2,7 +2,7 @@
 
 use crate::{MergeId, TaskId};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Merge {
@@ -28,12 +28,20 @@ pub struct Merge {
     /// Blob with what each path held before and holds after; known once the merge has started.
     #[serde(default)]
     pub snapshot: Option<String>,
+    /// Paths that an undo left as they were; the next goes on with them. Empty before the first, and when all are taken back.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub left: BTreeSet<String>,
 }
 
 impl Merge {
     /// Did it go into the work tree? One that was made a commit on another branch did not.
     pub fn is_in_tree(&self) -> bool {
         self.state == MergeState::Applied && self.commit.as_ref().is_none_or(|wish| wish.branch.is_none())
+    }
+
+    /// Did an undo leave paths of it as they were?
+    pub fn is_partly_undone(&self) -> bool {
+        self.state == MergeState::Undone && !self.left.is_empty()
     }
 }
 

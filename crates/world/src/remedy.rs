@@ -128,8 +128,14 @@ remedies! {
     QueueBehind;
     /// Say which of the roles that know a skill is to use it.
     NameRole { roles: Vec<String> = vec!["reviewer".to_owned(), "mechanic".to_owned()] };
-    /// Give the next task a larger budget of its own.
-    LargerTaskBudget;
+    /// Give a task a larger budget of its own.
+    LargerTaskBudget {
+        #[serde(default)]
+        task: Option<TaskId> = Some(TaskId(1)),
+        /// Millionths of a dollar that hold what it used, the request that was refused and another like it; 0 where it is not known.
+        #[serde(default)]
+        micros: u64 = 9_820_000
+    };
     /// Commit a merge on the branch that is checked out.
     CommitOnHead;
     /// Let the kernel end.
@@ -282,7 +288,7 @@ impl fmt::Display for Remedy {
             Remedy::UseOtherPort { there, .. } => write!(f, "the operator can have another port lead to {there}"),
             Remedy::NameRole { roles } => write!(f, "the operator can say which role: {}", roles.join(" or ")),
             Remedy::QueueBehind => f.write_str("the operator can queue it behind what is worked on"),
-            Remedy::LargerTaskBudget => f.write_str("the operator can give the next task a larger budget"),
+            Remedy::LargerTaskBudget { .. } => f.write_str("the operator can give the task a larger budget"),
             Remedy::CommitOnHead => f.write_str("the operator can commit on the branch that is checked out"),
             Remedy::StopKernel => f.write_str("the operator can stop the kernel"),
             Remedy::DelegateCgroups => f.write_str("the operator can start the kernel in a scope with delegated cgroups"),

@@ -113,6 +113,9 @@ pub struct Task {
     /// What lets it go on, where it has stopped and that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remedy: Option<Box<crate::Remedy>>,
+    /// Why it has stopped, while it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped_by: Option<RetryCause>,
 }
 
 impl Task {

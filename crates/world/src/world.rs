@@ -64,6 +64,14 @@ pub struct Zone {
     pub site: Option<String>,
 }
 
+impl Zone {
+    /// The last part of its repository's name, with its branch: `myrepo@main`.
+    pub fn label(&self) -> String {
+        let name = self.site.as_deref().unwrap_or(&self.path);
+        format!("{}@{}", name.rsplit('/').next().unwrap_or(name), self.branch)
+    }
+}
+
 /// A repository, with all its work trees.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegisteredSite {

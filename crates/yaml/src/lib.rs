@@ -1,6 +1,6 @@
 //! YAML files, read into types that derive `Deserialize`.
 //!
-//! Pure. A file becomes a tree once, and every type is read from that tree, so that the code for a type is compiled once and is small.
+//! Pure, but for [`read_file`]. A file becomes a tree once, and every type is read from that tree, so that the code for a type is compiled once and is small.
 //!
 //! **Invariant.** Every error says where it stands. A key that stands twice, a second document, a tag that means nothing here and a file
 //! that unfolds to more than [`NODES_MAX`] parts are errors.
@@ -9,12 +9,14 @@
 #![forbid(unsafe_code)]
 
 mod error;
+mod file;
 mod read;
 mod scalar;
 mod spanned;
 mod tree;
 
 pub use error::{Location, YamlError, YamlFault};
+pub use file::{FILE_BYTES_MAX, read_file};
 pub use spanned::Spanned;
 
 use serde::de::DeserializeOwned;

@@ -191,7 +191,17 @@ fn bench_questions(home: &Path) -> Fallible<serde_json::Value> {
     let of = [
         ("kind", Filter { kinds: vec!["policy.updated".into()], ..Filter::default() }, 10),
         ("task", Filter { task: Some("task-777".into()), ..Filter::default() }, 50),
-        ("pid", Filter { pid: Some(17), limit: Some(100), reverse: true, kinds: vec!["policy.".into(), "call.finished".into()], ..Filter::default() }, 100),
+        (
+            "pid",
+            Filter {
+                pid: Some(17),
+                limit: Some(100),
+                reverse: true,
+                kinds: vec!["policy.".into(), "call.finished".into()],
+                ..Filter::default()
+            },
+            100,
+        ),
         ("time", Filter { since_ms: Some(second), until_ms: Some(second + 1000), ..Filter::default() }, 1000),
     ];
     let mut figures = Vec::new();

@@ -26,8 +26,6 @@ use world::{Pid, Stop, Task, TaskId};
 
 /// Paths that a reason names; the others are counted.
 const NAMED_MAX: usize = 3;
-/// Files that clients put into git's folder for themselves: OpenCode's name for the project.
-const CLIENT_MARKS: [&str; 1] = ["opencode"];
 /// The part of the machine's memory that must be free for clients to wait.
 const MEMORY_FREE_PART: u64 = 10;
 /// How long a clean stop waits for the rooms of clients.
@@ -334,9 +332,7 @@ async fn difference(opened: &OpenWorkspace) -> Option<String> {
         Ok(found) => found,
         Err(error) => return Some(format!("its layer cannot be read: {error}")),
     };
-    let git = Path::new(".git");
-    let has_marks_only = aside(|| has_marks_only(&opened.work.join("upper").join(git)));
-    let refused = found.refused.iter().map(|no| &*no.path).filter(|path| *path != git || !has_marks_only);
+    let refused = found.refused.iter().map(|no| &*no.path);
     let mut paths: Vec<&Path> = found.changes.iter().map(|change| &*change.path).chain(refused).collect();
     if paths.is_empty() {
         return None;
@@ -351,15 +347,6 @@ async fn difference(opened: &OpenWorkspace) -> Option<String> {
     let more = paths.len().saturating_sub(NAMED_MAX);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     Some(format!("its layer is not as the project: {}{more}", named.join(", ")))
-}
-
-/// Whether a client left nothing but its own mark in git's folder. It hides nothing of the repository, and no git reads it.
-fn has_marks_only(folder: &Path) -> bool {
-    let Ok(entries) = std::fs::read_dir(folder) else { return false };
-    entries.flatten().all(|entry| {
-        let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
-        is_file && entry.file_name().to_str().is_some_and(|name| CLIENT_MARKS.contains(&name))
-    })
 }
 
 /// Whether two rooms are shown the same beside the project. A copy that was made for a room counts by its content.

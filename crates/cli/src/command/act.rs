@@ -27,7 +27,7 @@ use wire::limits::INPUT_BYTES_MAX;
 use wire::method::journal::RecordFilter;
 use wire::method::task::{TaskAddParams, TaskAwaitParams, TaskContinueResult, TaskStatus, TaskView};
 use wire::table::{JournalFollow, TaskAdd, TaskAwait};
-use wire::{Budget, ErrorCode, Event, KernelClient, MergeState, Mode, TaskId, TaskPlacement};
+use wire::{Budget, ErrorCode, Event, KernelClient, MergeState, Mode, RetryCause, TaskId, TaskPlacement};
 
 pub const ACT_EXAMPLES: &str = "\
 Examples:
@@ -276,8 +276,18 @@ async fn finish(kernel: &mut KernelClient, id: TaskId, mut interrupt: Interrupt,
     Ok(match view.state {
         _ if worked(&view) => 0,
         TaskStatus::Parked => ErrorCode::Pending.exit(),
+        TaskStatus::Stopped => stop_code(view.stopped_by),
         _ => EXIT_FAILED,
     })
+}
+
+/// The exit code of a wait for a task that stopped.
+pub fn stop_code(cause: Option<RetryCause>) -> u8 {
+    match cause {
+        Some(RetryCause::Time) => ErrorCode::Timeout.exit(),
+        Some(RetryCause::Budget | RetryCause::Calls) => ErrorCode::Exhausted.exit(),
+        Some(RetryCause::Model | RetryCause::After | RetryCause::Fault) | None => EXIT_FAILED,
+    }
 }
 
 /// The task once it has ended or waits for a person.

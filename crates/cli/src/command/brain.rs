@@ -132,7 +132,12 @@ impl Check {
             return Err(CommandError::new(ErrorCode::NotFound, format!("there is no brain `{name}`")));
         };
         if let Some(problem) = brain.problem.as_ref().filter(|_| !brain.is_ready()) {
-            let error = CommandError::new(ErrorCode::Unavailable, format!("{}: {}", problem.code.as_str(), problem.why));
+            let code = match problem.code {
+                PreflightCode::NotInstalled => ErrorCode::BrainUnavailable,
+                PreflightCode::NotAuthenticated => ErrorCode::BrainUnauthenticated,
+                PreflightCode::VersionMismatch | PreflightCode::Unknown => ErrorCode::Failed,
+            };
+            let error = CommandError::new(code, format!("{}: {}", problem.code.as_str(), problem.why));
             return Err(match remedy::fix(problem.fix.as_deref(), problem.remedy.as_ref()) {
                 Some(fix) => error.fix(fix),
                 None => error,

@@ -165,7 +165,7 @@ fn aliases(home: &Path) -> Vec<String> {
         #[serde(default)]
         brains: BTreeMap<String, BTreeMap<String, IgnoredAny>>,
     }
-    let text = std::fs::read_to_string(home.join("config.yml")).unwrap_or_default();
+    let text = yaml::read_file(&home.join("config.yml")).unwrap_or_default();
     let settings: Settings = yaml::from_str(&text).unwrap_or_default();
     let brains = settings.brains.into_iter().filter(|(name, _)| !CLIENTS.contains(&name.as_str()));
     brains.map(|(name, fields)| if fields.contains_key("alias") { name } else { format!("acp:{name}") }).collect()
@@ -185,7 +185,7 @@ fn models(home: &Path) -> Vec<String> {
         #[serde(default)]
         models: Vec<String>,
     }
-    let text = std::fs::read_to_string(home.join("config.yml")).unwrap_or_default();
+    let text = yaml::read_file(&home.join("config.yml")).unwrap_or_default();
     let settings: Settings = yaml::from_str(&text).unwrap_or_default();
     let mut names: Vec<String> = settings.models.into_keys().collect();
     let offered = settings.providers.iter().flat_map(|(name, of)| of.models.iter().map(move |model| format!("{name}/{model}")));

@@ -34,7 +34,7 @@ pub struct DiffArgs {
     /// Print this changed file itself, as the task left it
     #[arg(long, value_name = "PATH", conflicts_with = "follow")]
     file: Option<String>,
-    /// With --file: as it was before the task
+    /// With --file: as it was before the task, or before its merge
     #[arg(long, requires = "file")]
     before: bool,
 }

@@ -1,4 +1,4 @@
-//! `skep drop`: destroys what is kept of a task. No other command does.
+//! `skep drop`: destroys what is kept of a task. Only `skep zone del --force` does that too.
 
 use crate::command_error::CommandError;
 use crate::console::{Console, ExitResult, OK};
@@ -11,7 +11,7 @@ use wire::{ErrorCode, TaskId};
 /// Destroy the changes that are kept of a task
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  skep drop task-3\n  skep drop task-3 --yes\n\n\
-This is the only command that destroys work. Kept changes that nobody drops\ngo 30 days after the task's end, or sooner when more than 10 GiB are kept.")]
+This destroys work, and so does `skep zone del --force`, of a whole work tree; no\nother command does. Kept changes that nobody drops go 30 days after the task's\nend, or sooner when more than 10 GiB are kept.")]
 pub struct DropArgs {
     /// Task id, as `skep status` prints it
     task: TaskId,
@@ -26,7 +26,8 @@ impl DropArgs {
         let mut kernel = console.kernel().await?;
         let view = kernel.call::<TaskShow>(&params).await?;
         if view.state.ended() && view.kept.is_none() {
-            return Err(CommandError::new(ErrorCode::NotFound, format!("nothing of {task} is kept")));
+            return Err(CommandError::new(ErrorCode::NotFound, format!("nothing of {task} is kept"))
+                .fix(format!("there is nothing to drop; `skep status {task}` shows what became of it")));
         }
         let question = format!("destroy the changes of {task} ({}) for good?", files(&view));
         if view.state.at_rest() && !self.yes && !console.confirm(&question, "--yes")? {

@@ -59,8 +59,9 @@ commits are signed it is refused, with the command to run instead.")]
     Reject(RejectArgs),
     /// Undo a merge
     #[command(after_help = "Examples:\n  skep merge undo task-3\n\n\
-Each path gets back what it held before. One that was edited since stays as it is and is named. The changes are kept with their task: \
-`skep merge` takes them in again. While somebody goes on with the task, nothing is undone. Taking back is your own call: what your \
+Each path gets back what it held before. One that was edited since stays as it is and is named, and the command ends with code 9; run it \
+again once your edit is out of the way, and it goes on with what is left. `skep diff task-3 --file PATH --before` prints what a path held \
+before the merge. The changes are kept with their task: `skep merge` takes them in again. While somebody goes on with the task, nothing is undone. Taking back is your own call: what your \
 policy or a ban denies needs a typed phrase, and the journal keeps what was passed over.")]
     Undo {
         /// Task id, as `skep merge list` prints it
@@ -148,8 +149,8 @@ async fn undo(kernel: &mut KernelClient, task: TaskId, phrase: Option<String>, c
         result =
             console.wait_counting("undoing", Some(task), kernel.call::<MergeUndo>(&MergeUndoParams { task, phrase: Some(wanted) })).await?;
     }
-    console.show_wrapped(&result, diff::undone);
-    OK
+    console.show_wrapped(&result, |result| diff::undone(task, result));
+    if result.refused.is_empty() { OK } else { Ok(ErrorCode::WrongState.exit()) }
 }
 
 async fn list(kernel: &mut KernelClient, console: &Console) -> ExitResult {

@@ -296,10 +296,12 @@ fn key_file(home: &Path, provider: &str) -> PathBuf {
 }
 
 fn read(file: &Path) -> Result<String, CommandError> {
-    match std::fs::read_to_string(file) {
+    match yaml::read_file(file) {
         Ok(text) => Ok(text),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
-        Err(error) => Err(CommandError::new(ErrorCode::BadInput, format!("cannot read `{}`", file.display())).why(error)),
+        Err(error) => Err(CommandError::new(ErrorCode::BadConfig, format!("cannot read `{}`", file.display()))
+            .why(error)
+            .fix("put a text file there, or move it away")),
     }
 }
 
@@ -328,7 +330,7 @@ fn write_private(file: &Path, text: &str) -> Result<(), CommandError> {
 }
 
 fn unwritten(file: &Path, error: std::io::Error) -> CommandError {
-    CommandError::new(ErrorCode::Unavailable, format!("cannot write `{}`", file.display()))
+    CommandError::new(ErrorCode::Internal, format!("cannot write `{}`", file.display()))
         .why(error)
         .fix("look at the folder's owner and mode, and at the disk")
 }
@@ -368,6 +370,10 @@ fn nothing(only: Option<&String>, clients: &[BrainReport]) -> CommandError {
 
 /// The trial failed; what was written stays.
 fn failed(mut error: CommandError, report: &SetupReport) -> CommandError {
+    // The kernel and this host are well; it is the model that gave no answer.
+    if error.code == ErrorCode::BrainUnavailable {
+        error.code = ErrorCode::Failed;
+    }
     if report.written {
         let fix = error.fix.take().map(|fix| format!("{fix}; ")).unwrap_or_default();
         error.fix = Some(format!("{fix}{} is written: mend it there, then run `skep setup` again", report.config.display()));

@@ -2,7 +2,7 @@
 
 mod watched;
 
-use crate::command::act::worker;
+use crate::command::act::{stop_code, worker};
 use crate::command::log::records;
 use crate::command::review::ask::{self, AnswerOutcome, Asker};
 use crate::command_error::CommandError;
@@ -24,7 +24,7 @@ use wire::method::task::{TaskListParams, TaskView};
 use wire::method::watch::ProcWatchParams;
 use wire::method::work::{WorkListParams, WorkListResult};
 use wire::table::{ProcList, QueueList, TaskList, WorkList};
-use wire::{Event, KernelClient, Pid, ReviewId, TaskId};
+use wire::{ErrorCode, Event, KernelClient, Pid, ReviewId, TaskId};
 
 /// How often the foot is drawn, and after how many of that the kernel is asked again.
 const TICK_MS: u64 = 100;
@@ -114,7 +114,11 @@ impl WatchArgs {
                     continue;
                 }
             };
-            let Some(line) = line else { return OK };
+            let Some(line) = line else {
+                story.footer.clear();
+                return Err(CommandError::new(ErrorCode::Unavailable, "the kernel has ended, so nothing more is shown")
+                    .fix("the same command starts a kernel again; unfinished tasks go on then"));
+            };
             story.print(&line);
             if let Some(exit) = story.ended {
                 return Ok(exit);
@@ -155,7 +159,8 @@ fn exit_code_of(lines: &[String]) -> Option<u8> {
 fn exit_code_after(record: &ParsedRecord, before: Option<u8>) -> Option<u8> {
     match &record.event {
         Some(Event::TaskFinished(_)) => Some(0),
-        Some(Event::TaskFailed(_) | Event::TaskCancelled(_) | Event::TaskStopped(_)) => Some(EXIT_FAILED),
+        Some(Event::TaskStopped(e)) => Some(stop_code(Some(e.cause))),
+        Some(Event::TaskFailed(_) | Event::TaskCancelled(_)) => Some(EXIT_FAILED),
         Some(Event::TaskContinued(_)) => None,
         _ => before,
     }

@@ -1,14 +1,19 @@
 //! `skep zone del`: nobody works in a work tree any more.
 
+mod at_risk;
+
 use crate::command_error::CommandError;
 use crate::console::{Console, ExitResult, OK};
 use crate::place::{AbsentTree, PlaceArgs, git};
+use crate::show::measure::plural;
 use crate::show::{Line, Page};
+use at_risk::FilesAtRisk;
 use clap::Subcommand;
 use std::path::Path;
 use wire::ErrorCode;
+use wire::method::task::TaskListParams;
 use wire::method::zone::{ZoneCloseParams, ZoneCloseResult};
-use wire::table::ZoneClose;
+use wire::table::{TaskList, ZoneClose};
 
 /// Remove a work tree from skep
 #[derive(Debug, clap::Args)]
@@ -22,11 +27,13 @@ pub struct ZoneArgs {
 enum Action {
     /// Stop the workers of a work tree and forget it
     #[command(after_help = "Examples:\n  skep zone del\n  skep zone del --zone @feat/auth --yes\n\n\
-Its records stay in the journal. A work tree of your own stays where it is; one that\nskep made goes, if everything in it is committed.")]
+Its records stay in the journal. A work tree of your own stays where it is; one that\nskep made goes, if nothing in it would be lost: \
+files that are not committed count,\nand so do ignored ones, save those that a build makes again (target, node_modules,\n.venv and the \
+like).")]
     Del {
         #[command(flatten)]
         place: PlaceArgs,
-        /// Also where tasks are open, changes are kept or files are not committed: all that is destroyed
+        /// Also where tasks are open, changes are kept, or files are not committed or ignored: all that is destroyed
         #[arg(long)]
         force: bool,
         /// Do not ask
@@ -40,10 +47,21 @@ impl ZoneArgs {
         let Action::Del { place, force, yes } = self.action;
         let path = place.folder(console, AbsentTree::Refuse).await?;
         let made = Path::new(&path).starts_with(console.home.join("worktrees"));
-        if made && !force {
-            check_committed(&path)?;
+        let files = match made.then(|| FilesAtRisk::look(&path)) {
+            Some(Ok(files)) => files,
+            // Whoever forces it does not need git's word on it.
+            Some(Err(_)) if force => FilesAtRisk::default(),
+            Some(Err(error)) => return Err(error),
+            None => FilesAtRisk::default(),
+        };
+        if !force && let Some(refusal) = files.refusal(&path) {
+            return Err(refusal);
         }
-        let question = format!("stop the workers in `{path}` and forget it?");
+        let lost = if force { lost(&path, &files, console).await? } else { Vec::new() };
+        let question = match lost.is_empty() {
+            true => format!("stop the workers in `{path}` and forget it?"),
+            false => format!("destroy {} for good, stop the workers in `{path}` and forget it?", lost.join(", ")),
+        };
         if !yes && !console.confirm(&question, "--yes")? {
             console.note(Line::new().faint("nothing removed"));
             return OK;
@@ -53,29 +71,35 @@ impl ZoneArgs {
             console.wait("ending", async { console.kernel().await?.call::<ZoneClose>(&params).await.map_err(CommandError::from) }).await?;
         let removed = made.then(|| git(&["-C", &path], &["worktree", "remove", "--force", &path]));
         let is_removed = removed.is_some_and(|removed| removed.is_ok_and(|output| output.status.success()));
-        console.show(&closed, |closed| page(closed, is_removed));
+        console.show(&closed, |closed| page(closed, is_removed, &lost));
         OK
     }
 }
 
-/// Refuses a work tree in which something is not committed. What skep wrote itself is no work.
-fn check_committed(path: &str) -> Result<(), CommandError> {
-    let status = git(&["-C", path], &["status", "--porcelain"])
-        .map_err(|error| CommandError::new(ErrorCode::Internal, format!("git cannot look at `{path}`")).why(error))?;
-    let text = String::from_utf8_lossy(&status.stdout);
-    let own = ["?? skep.yml", "?? .skep/"];
-    match text.lines().find(|line| !own.contains(line)) {
-        Some(line) => Err(CommandError::new(ErrorCode::WrongState, format!("`{path}` has changes that are not committed"))
-            .why(line)
-            .fix("commit them, or destroy them with `--force`")),
-        None => Ok(()),
-    }
+/// What a forced end destroys, in words.
+async fn lost(path: &str, files: &FilesAtRisk, console: &Console) -> Result<Vec<String>, CommandError> {
+    let tasks = console.kernel().await?.call::<TaskList>(&TaskListParams { path: Some(path.to_owned()) }).await;
+    let tasks = match tasks.map_err(CommandError::from) {
+        Ok(found) => found.tasks,
+        // The kernel says so itself when it is asked to forget it.
+        Err(error) if matches!(error.code, ErrorCode::ZoneNotFound | ErrorCode::NotFound) => Vec::new(),
+        Err(error) => return Err(error),
+    };
+    let open = tasks.iter().filter(|task| !task.state.ended()).map(|task| format!("the work of {}", task.task));
+    let kept = tasks.iter().filter(|task| task.state.ended()).filter_map(|task| {
+        let kept = task.kept.as_ref()?;
+        Some(format!("{} kept of {}", plural(kept.files, "file"), task.task))
+    });
+    Ok(open.chain(kept).chain(files.words()).collect())
 }
 
-fn page(closed: &ZoneCloseResult, is_removed: bool) -> Page {
+fn page(closed: &ZoneCloseResult, is_removed: bool, lost: &[String]) -> Page {
     let what = if is_removed { " removed: " } else { " forgotten: " };
     let line = Line::new().good("✓ ").name(format!("@{}", closed.branch)).plain(what).plain(&closed.path);
     let mut page = Page(vec![line]);
+    if !lost.is_empty() {
+        page.because("gone", &lost.join(", "));
+    }
     if let (true, Some(site)) = (closed.unregistered, &closed.site) {
         page.push(Line::new().faint("  ").name(site).faint(" is not registered any more"));
     }

@@ -258,14 +258,21 @@ pub fn merges(list: &MergeListResult) -> Page {
 }
 
 /// `skep merge undo`.
-pub fn undone(result: &MergeUndoResult) -> Page {
+pub fn undone(task: TaskId, result: &MergeUndoResult) -> Page {
     let mut page = Page::new();
-    page.push(Line::new().good("✓ ").plain(format!("took back {}", plural(result.restored.len() as u64, "file"))));
+    page.push(match (result.restored.len(), result.refused.is_empty()) {
+        (0, false) => Line::new().bad("✗ ").plain("took nothing back"),
+        (restored, _) => Line::new().good("✓ ").plain(format!("took back {}", plural(restored as u64, "file"))),
+    });
     for path in &result.restored {
         page.push(Line::new().good("  ↩ ").path(path));
     }
     for path in &result.refused {
         page.push(Line::new().wait("  ○ ").path(&path.path).faint("  ").plain(path.refused.as_deref().unwrap_or("left as it is")));
+    }
+    if let Some(first) = result.refused.first() {
+        page.because("fix", &format!("move your edits aside, then `skep merge undo {task}` goes on with what is left"));
+        page.because("note", &format!("`skep diff {task} --file {} --before` prints what it held before the merge", first.path));
     }
     if let Some(commit) = &result.commit {
         let commit: String = commit.chars().take(10).collect();

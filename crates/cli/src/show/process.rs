@@ -85,6 +85,7 @@ pub(crate) mod tests {
             name: name.into(),
             role: "foreman".into(),
             zone: None,
+            repository: None,
             state,
             calls_made: pid,
             calls_left: None,

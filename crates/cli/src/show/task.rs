@@ -253,6 +253,7 @@ pub(crate) mod tests {
             merge: None,
             summary: None,
             remedy: None,
+            stopped_by: None,
             queued_ms: 0,
             ended_ms: state.ended().then_some(4_000),
             episodes: 1,

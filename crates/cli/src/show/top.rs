@@ -126,7 +126,7 @@ fn processes(frame: &mut Frame<'_>, area: Rect, top: &Top, colour: bool) {
     let columns = usize::from(area.width);
     let rows = top.rows();
     let stems = stems(&rows);
-    let name_columns = rows.iter().zip(&stems).map(|(row, stem)| width(stem) + width(&row.name)).max().unwrap_or(0) + 2;
+    let name_columns = rows.iter().zip(&stems).map(|(row, stem)| width(stem) + width(&row.full_name())).max().unwrap_or(0) + 2;
     let name_columns = name_columns.clamp(8, columns.saturating_sub(FIGURES_COLUMNS).clamp(NAME_MIN, NAME_MAX));
     let has_prompt = columns >= FIGURES_COLUMNS + name_columns + 2 + PROMPT_MIN;
     let mut head = Line::new().plain("  ").join(Line::new().faint("process").pad(name_columns));
@@ -160,7 +160,12 @@ fn process(row: &TopRow, stem: &str, name_columns: usize, is_selected: bool) -> 
         "paused" | "waits" => (Tone::Wait, "◍ "),
         _ => (Tone::Faint, "○ "),
     };
-    let name = Line::new().faint(stem).add(tone, mark).strong(&row.name).cut(name_columns).pad(name_columns);
+    let name = Line::new().faint(stem).add(tone, mark).strong(&row.name);
+    let name = match &row.repository {
+        Some(repository) => name.faint(format!(" {repository}")),
+        None => name,
+    };
+    let name = name.cut(name_columns).pad(name_columns);
     let dash = || "—".to_owned();
     let cost = match (row.cost_micros, row.cost_is_partial, row.tokens) {
         (Some(micros), partial, _) => format!("{}{}", money(micros), if partial { "+" } else { "" }),

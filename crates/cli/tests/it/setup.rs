@@ -244,6 +244,42 @@ fn settings_that_change_are_in_force_at_once_and_broken_ones_leave_the_last_good
     follow.wait().unwrap();
 }
 
+/// Whatever stands where the settings should be: nobody waits for it, and the last good ones stay in force.
+#[test]
+fn settings_that_are_no_file_hold_up_nobody() {
+    let site = Site::new(&[("a.txt", "a\n")]);
+    let file = site.home().join("config.yml");
+    let put = |kind: &str| {
+        drop(std::fs::remove_file(&file));
+        match kind {
+            "pipe" => assert!(std::process::Command::new("mkfifo").arg(&file).status().unwrap().success()),
+            "device" => std::os::unix::fs::symlink("/dev/zero", &file).unwrap(),
+            "large" => std::fs::File::create(&file).unwrap().set_len(1 << 40).unwrap(),
+            _ => std::fs::write(&file, "brain: native\n").unwrap(),
+        }
+    };
+    std::fs::create_dir_all(site.home()).unwrap();
+    for (kind, why) in [("pipe", "not a regular file"), ("device", "not a regular file"), ("large", "more than 16 MiB")] {
+        put("good");
+        site.ok(&["kernel", "start"]);
+        put(kind);
+        let said = text(&site.skep(&["ps"]));
+        assert!(said.contains("those of before stay in force") && said.contains(why), "{kind}: {said}");
+        site.ok(&["ps"]);
+        site.ok(&["kernel", "stop"]);
+        // Where there is nothing of before, no kernel starts, and it is said why.
+        let said = site.skep(&["ps"]);
+        assert!(!said.status.success() && text(&said).contains(why) && text(&said).contains("mend config.yml"), "{kind}: {}", text(&said));
+        assert!(site.ok(&["__complete", "act", "--brain", "nativ"]).contains("native"), "{kind}");
+    }
+    // The control: a link to a file is as good as the file.
+    let other = site.folder.path().join("other.yml");
+    std::fs::write(&other, "brain: native\n").unwrap();
+    drop(std::fs::remove_file(&file));
+    std::os::unix::fs::symlink(&other, &file).unwrap();
+    site.ok(&["ps"]);
+}
+
 #[test]
 fn a_doctor_looks_at_models_keys_and_brains() {
     let server = ModelServer::start(WRITER, None);

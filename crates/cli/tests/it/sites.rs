@@ -186,3 +186,41 @@ fn a_work_tree_that_is_removed_takes_nothing_with_it_unasked() {
     assert!(site.ok(&["act", "anew", "--brain", &quick]).contains("→ worker.1 (@main)"));
     assert_eq!(site.leftovers(), Vec::<String>::new());
 }
+
+/// What git ignores is not committed either: it goes only where a build makes it again, or the person says so.
+#[test]
+fn ignored_files_of_a_work_tree_are_a_reason_to_keep_it() {
+    let site = site();
+    site.write(".gitignore", "secrets.env\nnode_modules/\ntarget/\n*.pyc\n");
+    site.git(&["add", "-A"]);
+    site.git(&["commit", "-q", "-m", "ignores"]);
+    ok_in(&site, &site.project(), &["act", "there", "--zone", "@feat", "--brain", &site.script(QUICK), "--await"]);
+    let tree = work_tree(&site, "feat");
+    for (file, text) in [("node_modules/x/index.js", "x"), ("a.pyc", "x"), ("secrets.env", "KEY=1\n"), ("target/notes", "mine\n")] {
+        std::fs::create_dir_all(tree.join(file).parent().unwrap()).unwrap();
+        std::fs::write(tree.join(file), text).unwrap();
+    }
+    let told = site.fails(9, &["zone", "del", "--zone", "@feat", "--yes"]);
+    assert!(told.contains("files that git ignores") && told.contains("secrets.env, target/") && !told.contains("node_modules"), "{told}");
+    assert!(tree.join("secrets.env").exists());
+    // A setting that hides files from the person hides none from this.
+    std::fs::write(tree.join("new.txt"), "new\n").unwrap();
+    site.git(&["config", "status.showUntrackedFiles", "no"]);
+    let told = site.fails(9, &["zone", "del", "--zone", "@feat", "--yes"]);
+    assert!(told.contains("not committed") && told.contains("new.txt"), "{told}");
+    // Forced, it says what goes: before, where it asks, and after.
+    let asked = site.fails(2, &["zone", "del", "--zone", "@feat", "--force"]);
+    assert!(tree.exists() && asked.contains("destroy files that are not committed (new.txt)") && asked.contains("secrets.env"), "{asked}");
+    let said = site.ok(&["zone", "del", "--zone", "@feat", "--force", "--yes"]);
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("files that are not committed (new.txt), ignored files (secrets.env, target/)"), "{said}");
+    assert!(!tree.exists());
+    // The control: what is made again is no reason.
+    ok_in(&site, &site.project(), &["act", "again", "--zone", "@feat", "--brain", &site.script(QUICK), "--await"]);
+    std::fs::create_dir_all(tree.join("node_modules/x")).unwrap();
+    std::fs::write(tree.join("node_modules/x/index.js"), "x").unwrap();
+    std::fs::create_dir_all(tree.join("target")).unwrap();
+    std::fs::write(tree.join("target/CACHEDIR.TAG"), "Signature: 8a477f597d28d172789f06886806bc55").unwrap();
+    site.ok(&["zone", "del", "--zone", "@feat", "--yes"]);
+    assert!(!tree.exists());
+}

@@ -132,14 +132,14 @@ fn a_task_has_a_cost_and_a_budget_of_its_own() {
     std::fs::write(site.home().join("config.yml"), config.replace("claude-sonnet-4-5", "claude-of-tomorrow")).unwrap();
     site.ok(&["init"]);
     // Without a price a cap on money holds nothing, whoever has it.
-    let said = site.fails(1, &["ask", "what is this", "--brain", "native", "--budget", "2", "--await"]);
+    let said = site.fails(8, &["ask", "what is this", "--brain", "native", "--budget", "2", "--await"]);
     assert!(said.contains("`anthropic/claude-of-tomorrow` has no price, and the money that task-1 may spend is capped"), "{said}");
     assert!(site.ok(&["ask", "what is this", "--brain", "native", "--await"]).contains("hello"));
     assert!(site.ok(&["list", "tasks"]).contains("unknown cost, 100 tokens"), "{}", site.ok(&["list", "tasks"]));
     site.ok(&["kernel", "stop"]);
     std::fs::write(site.home().join("config.yml"), config).unwrap();
 
-    let said = site.fails(1, &["ask", "what is this", "--brain", "native", "--budget", "0.01", "--await"]);
+    let said = site.fails(8, &["ask", "what is this", "--brain", "native", "--budget", "0.01", "--await"]);
     assert!(said.contains("the budget of task-3 does not hold it: $0.000000 of $0.010000 are spent"), "{said}");
     assert!(!said.contains("the model answered"), "{said}");
     assert!(said.contains("↳ next skep retry task-3 --budget 1\n"), "{said}");
@@ -178,6 +178,14 @@ fn a_task_has_a_cost_and_a_budget_of_its_own() {
     assert!(site.ok(&["retry", "task-3", "--budget", "1", "--await"]).contains("hello"));
     assert_eq!(usage["total"]["micros"], 420);
     assert_eq!(site.json(&["list", "tasks"])["tasks"][3]["budget"]["micros"], 2_000_000);
+    // Also where one request needs more than a dollar.
+    let config = std::fs::read_to_string(site.home().join("config.yml")).unwrap();
+    std::fs::write(site.home().join("config.yml"), config.replace("claude-sonnet-4-5", "claude-opus-4-1")).unwrap();
+    let said = site.fails(8, &["ask", "what is this", "--brain", "native", "--budget", "0.01", "--await"]);
+    let enough = said.split("↳ next skep retry task-5 --budget ").nth(1).unwrap_or_else(|| panic!("{said}")).trim();
+    assert!(enough.parse::<f64>().unwrap() > 1.0, "{said}");
+    assert!(site.ok(&["log", "task-5"]).contains(&format!("skep retry task-5 --budget {enough}")), "{}", site.ok(&["log", "task-5"]));
+    assert!(site.ok(&["retry", "task-5", "--budget", enough, "--await"]).contains("hello"));
     // What a shell makes of `$2` is told.
     assert!(site.fails(2, &["ask", "what is this", "--budget", ""]).contains("write 2"));
 }

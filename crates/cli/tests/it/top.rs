@@ -116,9 +116,9 @@ fn a_sandbox_is_paused_and_its_task_ended_after_a_question() {
     screen.shows(&["✓ task-1 goes on", "● worker.1", "running  task-1"]);
     // A no ends nothing.
     screen.press(&["x"]);
-    screen.shows(&["end task-1 of worker.1? what it changed is kept"]);
+    screen.shows(&["end task-1 of worker.1? changes that it made are kept"]);
     screen.press(&["n"]);
-    screen.lacks("what it changed is kept");
+    screen.lacks("changes that it made are kept");
     assert!(site.is("task-1", "running") && sleeper.pid() == pid);
     screen.press(&["x"]);
     screen.shows(&["end task-1 of worker.1?"]);

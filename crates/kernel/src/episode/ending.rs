@@ -49,7 +49,7 @@ fn no_move(patience: Duration, brain: &dyn Brain) -> String {
 
 /// What a brain made that used a tool without asking is not merged.
 pub(super) fn ungated(tool: &str) -> EpisodeEnd {
-    let reason = format!("the brain used `{tool}` without asking, so it was stopped; what it changed is kept and was not merged");
+    let reason = format!("the brain used `{tool}` without asking, so it was stopped, and nothing was merged");
     EpisodeEnd::Stopped { reason, cause: RetryCause::Fault }
 }
 
@@ -61,8 +61,7 @@ pub(super) async fn unasked(kernel: &Kernel, task: &Task, written: &[String]) ->
     let named: Vec<String> = written.iter().take(UNASKED_MAX).map(|path| format!("`{path}`")).collect();
     let more = written.len().saturating_sub(UNASKED_MAX);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let reason =
-        format!("the brain wrote {}{more} without asking, so it was stopped; what it changed is kept and was not merged", named.join(", "));
+    let reason = format!("the brain wrote {}{more} without asking, so it was stopped, and nothing was merged", named.join(", "));
     Ok(EpisodeEnd::Stopped { reason, cause: RetryCause::Fault })
 }
 

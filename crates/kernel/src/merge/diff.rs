@@ -6,7 +6,7 @@ use crate::Kernel;
 use crate::file_thread::on_own_thread;
 use std::os::fd::AsFd;
 use workspace::diff::{FILE_BYTES_MAX, FileGone, compared};
-use workspace::{FileState, FileVersion, MergeDiff, Tree, aside};
+use workspace::{FileState, FileVersion, MergeDiff, MergePlan, Tree, aside};
 use world::{Code, Event, Fault, Merge, MergeState, Refusal, Stop, TaskId, TaskState};
 
 impl Kernel {
@@ -43,23 +43,49 @@ impl Kernel {
 
     fn piece_key(&self, id: TaskId, what: Served) -> Result<PieceKey, Stop> {
         let task = self.ledger.task(id)?;
-        let merge = self.ledger.merge_of(&task).map(|merge| (merge.id, merge.state));
+        let merge = self.ledger.merge_of(&task).map(|merge| (merge.id, merge.state, merge.left.len()));
         Ok(PieceKey { task: id, what, state: task.state, kept: task.kept.map(|kept| kept.blob), merge })
     }
 
     async fn whole_file(&self, id: TaskId, path: &str, version: FileVersion) -> Result<(Vec<u8>, String), Stop> {
         let _keeps = self.blobs.hold().await;
-        let frozen = self.frozen(id).await?;
-        let is_dropped = self.is_dropped(id)?;
-        let found = frozen.map(|frozen| frozen.file(path, version, &|blob| self.content(is_dropped, blob)));
-        match found.transpose() {
-            Ok(Some(Some(bytes))) => Ok((bytes, String::new())),
-            Ok(None | Some(None)) => Err(Refusal::new(Code::NotFound, format!("{id} changes no `{path}`"))
+        let merged = if version == FileVersion::Before { self.merge_of_path(id, path)? } else { None };
+        let before = |plan: &MergePlan| plan.before(path, &|blob| self.ledger.blob_if_kept(blob));
+        let found = match &merged {
+            // What an undo left as it is differs from the task's version by the person's edit; asked for is what stood there before both.
+            Some((merge, plan)) if merge.is_partly_undone() && merge.left.contains(path) => before(plan),
+            _ => {
+                let frozen = self.frozen(id).await?;
+                let is_dropped = self.is_dropped(id)?;
+                let found = frozen.map(|frozen| frozen.file(path, version, &|blob| self.content(is_dropped, blob)));
+                match (found.transpose(), &merged) {
+                    (Ok(Some(None) | None), Some((_, plan))) => before(plan),
+                    (found, _) => found.map(Option::flatten),
+                }
+            }
+        };
+        match found {
+            Ok(Some(bytes)) => Ok((bytes, String::new())),
+            Ok(None) => Err(Refusal::new(Code::NotFound, format!("{id} changes no `{path}`"))
                 .remedy(world::Remedy::ShowChanges { task: id })
                 .into()),
             Err(FileGone::NotKept) => Err(Refusal::new(Code::NotFound, format!("what `{path}` of {id} held is kept no longer")).into()),
             Err(FileGone::Fault(fault)) => Err(fault.into()),
         }
+    }
+
+    /// The newest merge of a task that changed a path, with its log.
+    fn merge_of_path(&self, id: TaskId, path: &str) -> Result<Option<(Merge, MergePlan)>, Fault> {
+        for merge in self.ledger.merges_made(id) {
+            let Some(bytes) = merge.snapshot.as_ref().map(|snapshot| self.ledger.blob_if_kept(snapshot)).transpose()?.flatten() else {
+                continue;
+            };
+            let plan = MergePlan::parse(&bytes)?;
+            if plan.steps.iter().any(|step| step.path.path == path) {
+                return Ok(Some((merge, plan)));
+            }
+        }
+        Ok(None)
     }
 
     async fn whole_patch(&self, id: TaskId) -> Result<(Vec<u8>, String), Stop> {

@@ -53,16 +53,21 @@ impl Kernel {
         })
     }
 
-    /// What became of each path, by the newest record of it.
+    /// What became of each path, by the newest record of it. A second undo is about what the first had left.
     fn became(&self, merge: &Merge) -> Result<Option<Vec<MergePath>>, Stop> {
-        let told = self.ledger.events(merge.task, &["merge.finished", "merge.undone"])?.into_iter().rev();
-        Ok(told
-            .filter_map(|event| match event {
-                Event::MergeUndone(e) if e.merge == merge.id => Some(e.paths),
-                Event::MergeFinished(e) if e.merge == merge.id => Some(e.paths),
-                _ => None,
-            })
-            .next())
+        let (mut became, mut undone): (Option<Vec<MergePath>>, _) = (None, false);
+        for event in self.ledger.events(merge.task, &["merge.finished", "merge.undone"])? {
+            match event {
+                Event::MergeFinished(e) if e.merge == merge.id => became = Some(e.paths),
+                Event::MergeUndone(e) if e.merge == merge.id => {
+                    let before = became.take().filter(|_| undone).unwrap_or_default();
+                    became = Some(before.into_iter().filter(|path| path.refused.is_none()).chain(e.paths).collect());
+                    undone = true;
+                }
+                _ => {}
+            }
+        }
+        Ok(became)
     }
 
     fn is_replaced(&self, merge: &Merge) -> Result<bool, Stop> {

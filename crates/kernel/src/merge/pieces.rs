@@ -23,7 +23,7 @@ pub(crate) struct PieceKey {
     pub what: Served,
     pub state: TaskState,
     pub kept: Option<String>,
-    pub merge: Option<(MergeId, MergeState)>,
+    pub merge: Option<(MergeId, MergeState, usize)>,
 }
 
 /// The bytes of an answer, with their digest.

@@ -1,7 +1,8 @@
 //! Taking a merge back by the snapshot before it.
 //!
-//! **Invariant.** It happens once, and while nobody goes on with the task: what is taken back is kept as its work again, beside what later
-//! turns made of it. A path that somebody edited since stays as it is and is named. A boot finishes what a crash interrupted.
+//! **Invariant.** It happens while nobody goes on with the task: what is taken back is kept as its work again, beside what later turns made
+//! of it. A path that somebody edited since stays as it is and is named; a further undo goes on with it, and until then what it held before
+//! the merge can be read. A boot finishes what a crash interrupted.
 
 use crate::keep::KeptList;
 use crate::{Kernel, MERGE};
@@ -24,23 +25,57 @@ impl Kernel {
         let task = self.settled_work(id).await?;
         let closing = self.workspaces.closing(id);
         let _alone = closing.lock().await;
-        // A task that went on may have merged more than once: the newest that is in goes first.
-        let merge = self.ledger.applied_merge_of(id).or_else(|| self.ledger.merge_of(&task));
-        let merge = merge.ok_or_else(|| not_merged(format!("{id} has merged nothing")))?;
+        let (mut told, mut made) = (Vec::new(), None);
+        for merge in self.undoable(&task)? {
+            match self.undo_merge(&task, merge, by, typed).await? {
+                UndoOutcome::Paths { paths, commit } => {
+                    told.extend(paths);
+                    made = made.or(commit);
+                }
+                denied if told.is_empty() => return Ok(denied),
+                UndoOutcome::Denied { .. } => break,
+            }
+        }
+        Ok(UndoOutcome::Paths { paths: told, commit: made })
+    }
+
+    /// A task that went on may have merged more than once: the newest that is in goes first. Where none is, all of which paths are left.
+    fn undoable(&self, task: &Task) -> Result<Vec<Merge>, Stop> {
+        if let Some(applied) = self.ledger.applied_merge_of(task.id) {
+            return Ok(vec![applied]);
+        }
+        let mut left = Vec::new();
+        for merge in self.ledger.partly_undone(task.id) {
+            // Earlier versions kept no longer what an undo had left.
+            if steps_left(self, &merge)?.is_kept(&|blob| self.ledger.blob_if_kept(blob))? {
+                left.push(merge);
+            }
+        }
+        if left.is_empty() {
+            let newest = self.ledger.merge_of(task).ok_or_else(|| not_merged(format!("{} has merged nothing", task.id)))?;
+            left.push(newest);
+        }
+        Ok(left)
+    }
+
+    async fn undo_merge(&self, task: &Task, merge: Merge, by: &str, typed: Option<&str>) -> Result<UndoOutcome, Stop> {
+        let id = task.id;
         if let Some(branch) = merge.commit.as_ref().and_then(|wish| wish.branch.as_ref()).filter(|_| merge.state == MergeState::Applied) {
             return Err(not_merged(format!("{id} went to the branch `{branch}` and not into the work tree")).into());
         }
-        let snapshot = merge.snapshot.ok_or_else(|| not_merged(format!("{id} has merged nothing")))?;
-        let plan = MergePlan::parse(&self.ledger.blob(&snapshot)?)?;
+        if merge.snapshot.is_none() {
+            return Err(not_merged(format!("{id} has merged nothing")).into());
+        }
+        let plan = steps_left(self, &merge)?;
         let phrase = format!("undo {id} anyway");
         for _ in 0..2 {
-            let calls = self.ways_back(&task, &plan).await?;
-            if let Some(begun) = self.begin_undo(&task, merge.id, &plan, &calls, by, typed == Some(phrase.as_str())).await? {
+            let calls = self.ways_back(task, &plan).await?;
+            if let Some(begun) = self.begin_undo(task, merge.id, &plan, &calls, by, typed == Some(phrase.as_str())).await? {
                 return match begun {
                     UndoStart::Denied(reasons) => Ok(UndoOutcome::Denied { reasons, phrase }),
                     UndoStart::Begun => {
                         let commit = merge.prepared.filter(|commit| commit.is_made).map(|made| made.commit);
-                        Ok(UndoOutcome::Paths { paths: undo_rest(self, &task, merge.id, &plan).await?, commit })
+                        Ok(UndoOutcome::Paths { paths: undo_rest(self, task, merge.id, &plan).await?, commit })
                     }
                 };
             }
@@ -60,8 +95,10 @@ impl Kernel {
     ) -> Result<Option<UndoStart>, Stop> {
         let (id, now) = (task.id, self.gate.moment());
         let pending = self.ledger.commit(|world, now_ms| {
-            let state = match world.merges.get(&merge).map(|merge| merge.state) {
+            let merge_now = world.merges.get(&merge);
+            let state = match merge_now.map(|merge| merge.state) {
                 Some(MergeState::Applied) => Ok(()),
+                Some(MergeState::Undone) if merge_now.is_some_and(Merge::is_partly_undone) => Ok(()),
                 Some(MergeState::Undone) => Err(format!("{id} was taken back already")),
                 Some(MergeState::Undoing) => Err(format!("{id} is being taken back")),
                 _ => Err(format!("{id} has merged nothing")),
@@ -105,6 +142,13 @@ impl Kernel {
         }
         Ok(calls)
     }
+}
+
+/// The way back of a merge, or what an earlier undo left of it.
+fn steps_left(kernel: &Kernel, merge: &Merge) -> Result<MergePlan, Stop> {
+    let snapshot = merge.snapshot.as_ref().ok_or_else(|| Fault::new(FaultKind::Bug, "a merge has no log", merge.id))?;
+    let plan = MergePlan::parse(&kernel.ledger.blob(snapshot)?)?;
+    Ok(if merge.left.is_empty() { plan } else { plan.only(&merge.left) })
 }
 
 /// The first step of a way back.
@@ -277,8 +321,7 @@ pub(crate) async fn finish_undone(kernel: Arc<Kernel>) {
         let done = async {
             let closing = kernel.workspaces.closing(merge.task);
             let _alone = closing.lock().await;
-            let snapshot = merge.snapshot.ok_or_else(|| Fault::new(FaultKind::Bug, "a merge has no log", merge.id))?;
-            undo_rest(&kernel, &kernel.ledger.task(merge.task)?, merge.id, &MergePlan::parse(&kernel.ledger.blob(&snapshot)?)?).await
+            undo_rest(&kernel, &kernel.ledger.task(merge.task)?, merge.id, &steps_left(&kernel, &merge)?).await
         };
         if let Err(stop) = done.await {
             world::log!("skep: {} is not taken back yet: {stop}", merge.id);

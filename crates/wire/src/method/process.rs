@@ -23,6 +23,9 @@ pub struct ProcView {
     pub role: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<ZoneId>,
+    /// Its repository and branch, for people: `myrepo@main`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repository: Option<String>,
     pub state: ProcessState,
     pub calls_made: u64,
     /// `None` is no limit.

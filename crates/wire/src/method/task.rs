@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 pub use world::TaskStatus;
 use world::{
-    Budget, CommitWish, MergePath, MergeState, Mode, PathChange, Pid, Remedy, ReviewId, Side, Spend, TaskId, TaskPlacement, ToolList,
-    UsageTotals, ZoneId,
+    Budget, CommitWish, MergePath, MergeState, Mode, PathChange, Pid, Remedy, RetryCause, ReviewId, Side, Spend, TaskId, TaskPlacement,
+    ToolList, UsageTotals, ZoneId,
 };
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -158,6 +158,9 @@ pub struct TaskView {
     /// What lets it go on, where it has stopped and that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remedy: Option<Box<Remedy>>,
+    /// Why it has stopped, while it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped_by: Option<RetryCause>,
     pub queued_ms: i64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_ms: Option<i64>,

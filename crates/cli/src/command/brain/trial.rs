@@ -67,7 +67,7 @@ pub async fn run(kernel: &mut KernelClient, brain: &str, console: &Console) -> R
         } else {
             answer
         };
-        return Err(CommandError::new(ErrorCode::Unavailable, format!("`{brain}` gives no answer"))
+        return Err(CommandError::new(ErrorCode::Failed, format!("`{brain}` gives no answer"))
             .why(why)
             .fix(format!("`skep log {task}` says more; then run `skep brain check {brain}` again")));
     }
@@ -78,7 +78,7 @@ pub async fn run(kernel: &mut KernelClient, brain: &str, console: &Console) -> R
 fn place(home: &Path) -> Result<PathBuf, CommandError> {
     let folder = home.join("trial");
     let fail = |why: String| {
-        CommandError::new(ErrorCode::Unavailable, format!("cannot make the repository `{}`", folder.display()))
+        CommandError::new(ErrorCode::Internal, format!("cannot make the repository `{}`", folder.display()))
             .why(why)
             .fix("see that git is installed and the folder is yours")
     };

@@ -8,7 +8,7 @@ use crate::record::ParsedRecord;
 use crate::show::measure::now_ms;
 use crate::show::process::word;
 use serde::Serialize;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use wire::method::Nothing;
 use wire::method::journal::RecordFilter;
 use wire::method::process::ProcView;
@@ -35,6 +35,8 @@ pub struct TopRow {
     /// How deep below the first process it stands.
     pub depth: usize,
     pub name: String,
+    /// Its repository and branch, where there are workers of several.
+    pub repository: Option<String>,
     pub role: String,
     pub state: &'static str,
     /// What it works on, or waits with.
@@ -55,6 +57,16 @@ pub struct TopRow {
     pub cpu_percent: Option<u64>,
     /// Its sandbox stands still.
     pub paused: bool,
+}
+
+impl TopRow {
+    /// Its name, with its repository where it could be of another.
+    pub fn full_name(&self) -> String {
+        match &self.repository {
+            Some(repository) => format!("{} {repository}", self.name),
+            None => self.name.clone(),
+        }
+    }
 }
 
 /// How full the context of each task was at its last request, read again only when there was another request.
@@ -124,8 +136,23 @@ pub fn arrange(sources: TopSources, sizes: &ContextSizes, before: &TopSnapshot, 
     for root in living.iter().filter(is_root) {
         branch(root, 0, &living, &mut processes);
     }
-    let rows = processes.into_iter().map(|(process, depth)| row(process, depth, &sources, sizes, before, at_ms)).collect();
+    let mut rows: Vec<TopRow> = processes.into_iter().map(|(process, depth)| row(process, depth, &sources, sizes, before, at_ms)).collect();
+    shorten_places(&living, &mut rows);
     TopSnapshot { at_ms, processes: rows, queued, reviews: sources.reviews }
+}
+
+/// Leaves of each row's repository what tells it from the others: nothing where there is one, and its branch only where there are several.
+fn shorten_places(living: &[&ProcView], rows: &mut [TopRow]) {
+    let bare = |place: &str| place.split('@').next().unwrap_or(place).to_owned();
+    let zones: HashSet<_> = living.iter().filter_map(|process| process.zone).collect();
+    let names: HashSet<String> = living.iter().filter_map(|process| process.repository.as_deref()).map(bare).collect();
+    for row in rows {
+        row.repository = match row.repository.take() {
+            Some(_) if zones.len() < 2 => None,
+            Some(place) if names.len() == zones.len() => Some(bare(&place)),
+            place => place,
+        };
+    }
 }
 
 /// A process and what hangs below it. No kernel makes a loop, and none is followed.
@@ -160,6 +187,7 @@ fn row(process: &ProcView, depth: usize, sources: &TopSources, sizes: &ContextSi
         parent: process.parent,
         depth,
         name: process.name.clone(),
+        repository: process.repository.clone(),
         role: process.role.clone(),
         state,
         task: process.task,
@@ -233,6 +261,22 @@ pub mod tests {
             reviews: Vec::new(),
             kernel_bytes: 24_000_000,
         }
+    }
+
+    #[test]
+    fn workers_of_several_repositories_are_told_apart() {
+        let names = |places: [(u64, &str); 2]| {
+            let mut sources = sources();
+            for ((zone, place), at) in places.into_iter().zip([2, 4]) {
+                let process = &mut sources.processes[at];
+                (process.name, process.zone, process.repository) = ("worker.1".into(), Some(wire::ZoneId(zone)), Some(place.into()));
+            }
+            let rows = arrange(sources, &ContextSizes::default(), &TopSnapshot::default(), 1_000).processes;
+            rows.iter().filter(|row| row.name == "worker.1").map(TopRow::full_name).collect::<Vec<_>>()
+        };
+        assert_eq!(names([(1, "app@main"), (1, "app@main")]), ["worker.1", "worker.1"], "the control: one repository");
+        assert_eq!(names([(1, "app@main"), (2, "site@main")]), ["worker.1 app", "worker.1 site"]);
+        assert_eq!(names([(1, "app@main"), (2, "app@feat")]), ["worker.1 app@main", "worker.1 app@feat"]);
     }
 
     #[test]

@@ -37,7 +37,7 @@ impl WatchStream {
         }
     }
 
-    /// The next record; `None` when there will be none. Cancel-safe.
+    /// The next record; `None` when the kernel has ended, in order or not. Cancel-safe.
     pub async fn next_line(&mut self) -> Result<Option<String>, CommandError> {
         loop {
             match self.responses.next().await {

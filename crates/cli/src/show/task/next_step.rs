@@ -16,8 +16,10 @@ pub fn next_step(task: &TaskView) -> Option<String> {
         (TaskStatus::Parked, Some(MergeState::Proposed), _) => take,
         (TaskStatus::Parked, _, Some(review)) => format!("skep review show {review}, then skep review allow {review} or deny {review}"),
         (TaskStatus::Parked, _, None) => "skep review".to_owned(),
-        (TaskStatus::Stopped, ..) => match &task.remedy {
-            Some(remedy) if **remedy == Remedy::LargerTaskBudget => format!("skep retry {id} --budget {}", twice(task)),
+        (TaskStatus::Stopped, ..) => match task.remedy.as_deref() {
+            Some(Remedy::LargerTaskBudget { micros, .. }) => {
+                format!("skep retry {id} --budget {}", remedy::whole_cents(twice(task).max(*micros)))
+            }
             Some(remedy) => format!("{}, then skep retry {id}", remedy::next_step(remedy)),
             None => format!("skep retry {id}"),
         },
@@ -31,9 +33,8 @@ pub fn next_step(task: &TaskView) -> Option<String> {
     })
 }
 
-/// Twice the money that a task was given, in dollars and cents: it has spent nearly all of it, and the rest of its work may take as much.
-fn twice(task: &TaskView) -> String {
-    let micros = task.budget.as_ref().and_then(|budget| budget.micros).unwrap_or_default();
-    let cents = micros.saturating_mul(2).div_ceil(10_000).max(100);
-    if cents.is_multiple_of(100) { (cents / 100).to_string() } else { format!("{}.{:02}", cents / 100, cents % 100) }
+/// Twice the money that a task was given, in millionths of a dollar, and a dollar at least: it has spent nearly all of it, and the rest of
+/// its work may take as much.
+fn twice(task: &TaskView) -> u64 {
+    task.budget.as_ref().and_then(|budget| budget.micros).unwrap_or_default().saturating_mul(2).max(1_000_000)
 }

@@ -31,6 +31,7 @@ impl Transition for CallAdmitted {
             bind: self.bind.clone(),
             of: self.of,
             read_only: self.read_only,
+            admitted_ms: at_ms,
         };
         world.calls.insert(self.call, open);
         if let Some(grant) = self.grant.and_then(|id| world.grants.get_mut(&id)) {

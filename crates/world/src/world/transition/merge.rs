@@ -27,6 +27,7 @@ impl Transition for MergeProposed {
             commit: None,
             prepared: None,
             snapshot: None,
+            left: Default::default(),
         };
         world.merges.insert(self.merge, merge);
         if let Some(task) = task_mut(world, self.task) {
@@ -143,7 +144,10 @@ impl Transition for MergeRejected {
 
 impl Transition for MergeUndoBegun {
     fn check(&self, world: &World) -> CheckResult {
-        has_state(world, self.merge, MergeState::Applied)
+        match world.merges.get(&self.merge) {
+            Some(merge) if merge.is_partly_undone() => Ok(()),
+            _ => has_state(world, self.merge, MergeState::Applied),
+        }
     }
 
     fn apply(&self, world: &mut World, _at_ms: i64) {
@@ -158,6 +162,9 @@ impl Transition for MergeUndone {
 
     fn apply(&self, world: &mut World, _at_ms: i64) {
         set(world, self.merge, MergeState::Undone);
+        if let Some(merge) = world.merges.get_mut(&self.merge) {
+            merge.left = self.paths.iter().filter(|path| path.refused.is_some()).map(|path| path.path.clone()).collect();
+        }
     }
 }
 

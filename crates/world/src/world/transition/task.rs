@@ -66,6 +66,7 @@ impl Transition for TaskQueued {
             running_since_ms: None,
             summary: None,
             remedy: None,
+            stopped_by: None,
         };
         world.tasks.insert(id, task);
     }
@@ -230,6 +231,7 @@ impl Transition for TaskStopped {
             task.state = TaskState::Stopped;
             task.summary = Some(self.reason.clone());
             task.remedy = self.remedy.clone();
+            task.stopped_by = Some(self.cause);
             task.proposes_kept = false;
         }
         void_questions(world, self.task);
@@ -266,6 +268,7 @@ impl Transition for TaskContinued {
         }
         task.state = TaskState::Queued;
         task.remedy = None;
+        task.stopped_by = None;
         task.ended_ms = None;
         task.worked_ms = 0;
         // Whoever has it go on does not wait for what failed.

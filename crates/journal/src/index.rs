@@ -24,7 +24,7 @@ use follower::Follower;
 pub(crate) const STEP: u64 = 5_000;
 
 /// What the follower, the readers and the writer share.
-pub(crate) struct Index {
+pub(crate) struct RecordIndex {
     path: PathBuf,
     /// Records before this place are in the index.
     reach: AtomicU64,
@@ -60,10 +60,10 @@ pub(crate) struct IndexPlan {
     pub until: u64,
 }
 
-impl Index {
+impl RecordIndex {
     /// Nothing is read or written before the journal has `step` records.
-    pub(crate) fn new(home: &Path, store: Store, genesis: Genesis, step: u64) -> Arc<Index> {
-        Arc::new(Index {
+    pub(crate) fn new(home: &Path, store: Store, genesis: Genesis, step: u64) -> Arc<RecordIndex> {
+        Arc::new(RecordIndex {
             path: home.join("index.db"),
             reach: AtomicU64::new(0),
             next: AtomicU64::new(step),

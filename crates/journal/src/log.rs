@@ -20,7 +20,7 @@ use crate::error::JournalError;
 use crate::evidence;
 use crate::fault::Faults;
 use crate::files;
-use crate::index::{self, Index};
+use crate::index::{self, RecordIndex};
 use crate::read::{self, Filter, ReadConnections, Record};
 use crate::reserve::Reserve;
 use crate::seal::{self, Sealer, Slots};
@@ -140,7 +140,7 @@ impl Journal {
             durable: watch::Sender::new(tip.count.saturating_sub(1)),
             is_low: AtomicBool::new(is_low),
             syncs: AtomicU64::new(0),
-            index: Index::new(home, store.clone(), genesis, options.index_step),
+            index: RecordIndex::new(home, store.clone(), genesis, options.index_step),
         });
         shared.index.grown(tip.count);
         let opened = Opened { head: tip.head(), snapshot, unsealed, findings };

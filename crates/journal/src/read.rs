@@ -10,7 +10,7 @@ use rusqlite::{Connection, params_from_iter};
 
 use crate::chain::Genesis;
 use crate::error::JournalError;
-use crate::index::{Index, IndexPlan, PLACES_MAX};
+use crate::index::{IndexPlan, PLACES_MAX, RecordIndex};
 use crate::layout::Layout;
 use crate::store::{self, Store, StoredRow};
 use crate::verify::{Checker, Finding};
@@ -117,7 +117,7 @@ impl ReadConnections {
 
 type Visit<'a> = &'a mut dyn FnMut(Record) -> ControlFlow<()>;
 
-pub(crate) fn select(db: &Connection, index: &Index, filter: &Filter, visit: Visit<'_>) -> Result<(), JournalError> {
+pub(crate) fn select(db: &Connection, index: &RecordIndex, filter: &Filter, visit: Visit<'_>) -> Result<(), JournalError> {
     found(db, index, filter, &mut |stored| Ok(visit(Record::of(stored)?)))
 }
 
@@ -139,7 +139,7 @@ pub(crate) fn replay(
     Ok(checker.findings)
 }
 
-pub(crate) fn export(db: &Connection, index: &Index, filter: &Filter, out: &mut dyn Write, path: &Path) -> Result<u64, JournalError> {
+pub(crate) fn export(db: &Connection, index: &RecordIndex, filter: &Filter, out: &mut dyn Write, path: &Path) -> Result<u64, JournalError> {
     let mut count = 0;
     found(db, index, filter, &mut |stored| {
         let line = stored.line.unwrap_or_default();
@@ -155,7 +155,7 @@ pub(crate) fn export(db: &Connection, index: &Index, filter: &Filter, out: &mut 
 type Each<'a> = &'a mut dyn FnMut(&StoredRow<'_>) -> Result<ControlFlow<()>, JournalError>;
 
 /// Visits what the filter wants: what the index knows by it, the rest by a scan.
-fn found(db: &Connection, index: &Index, filter: &Filter, visit: Each<'_>) -> Result<(), JournalError> {
+fn found(db: &Connection, index: &RecordIndex, filter: &Filter, visit: Each<'_>) -> Result<(), JournalError> {
     let Some(plan) = index.plan(filter) else { return each(db, filter, visit).map(drop) };
     let mut left = filter.limit.unwrap_or(u64::MAX);
     let mut counted = |stored: &StoredRow<'_>| {
@@ -177,7 +177,7 @@ fn found(db: &Connection, index: &Index, filter: &Filter, visit: Each<'_>) -> Re
 }
 
 /// Visits what the index leads to. Says whether more is wanted.
-fn indexed(db: &Connection, index: &Index, plan: &IndexPlan, filter: &Filter, visit: Each<'_>) -> Result<bool, JournalError> {
+fn indexed(db: &Connection, index: &RecordIndex, plan: &IndexPlan, filter: &Filter, visit: Each<'_>) -> Result<bool, JournalError> {
     let mut from = plan.from.max(filter.after_seq.map_or(0, |seq| seq.saturating_add(1)));
     let mut until = plan.until.min(filter.before_seq.unwrap_or(u64::MAX));
     let (condition, values) = filter.condition();

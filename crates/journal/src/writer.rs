@@ -15,7 +15,7 @@ use tokio::sync::{oneshot, watch};
 use crate::chain::{Class, Genesis, Head, Prepared, Tip};
 use crate::error::JournalError;
 use crate::fault::{Faults, Point};
-use crate::index::Index;
+use crate::index::RecordIndex;
 use crate::reserve::Reserve;
 use crate::seal::Sealer;
 use crate::store::{self, Store};
@@ -53,7 +53,7 @@ pub(crate) struct Shared {
     pub durable: watch::Sender<u64>,
     /// The reserve is in use, or the disk is too full for one.
     pub is_low: AtomicBool,
-    pub index: Arc<Index>,
+    pub index: Arc<RecordIndex>,
     /// Commits that were synced since the journal was opened.
     pub syncs: AtomicU64,
 }

@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
-use super::{Index, connect, kind_key, pid_key, task_key};
+use super::{RecordIndex, connect, kind_key, pid_key, task_key};
 use crate::chain::Genesis;
 use crate::error::JournalError;
 use crate::files;
@@ -27,7 +27,7 @@ const TABLES: &str = "CREATE TABLE IF NOT EXISTS meta (only INTEGER PRIMARY KEY 
 const VERSION: &[u8] = b"skep index 1";
 
 pub(super) struct Follower {
-    index: Arc<Index>,
+    index: Arc<RecordIndex>,
     journal: Connection,
     db: Connection,
     identity: Vec<u8>,
@@ -37,7 +37,7 @@ pub(super) struct Follower {
 
 impl Follower {
     /// Starts it; it opens its files itself.
-    pub(super) fn spawn(index: Arc<Index>, store: Store, genesis: Genesis) -> Result<JoinHandle<()>, JournalError> {
+    pub(super) fn spawn(index: Arc<RecordIndex>, store: Store, genesis: Genesis) -> Result<JoinHandle<()>, JournalError> {
         let path = index.path.clone();
         let run = move || {
             // Where that is not allowed, the index is made at the speed of everything else.
@@ -50,7 +50,7 @@ impl Follower {
         thread::Builder::new().name("journal-index".into()).spawn(run).map_err(JournalError::io("start the follower for", &path))
     }
 
-    fn open(index: Arc<Index>, store: &Store, genesis: &Genesis) -> Result<Follower, JournalError> {
+    fn open(index: Arc<RecordIndex>, store: &Store, genesis: &Genesis) -> Result<Follower, JournalError> {
         let journal = store.open_reader()?;
         let identity = [VERSION, &genesis.0[..]].concat();
         let db = match fitting(&index.path, &identity, &journal)? {

@@ -34,9 +34,6 @@ fn a_task_that_ran_out_of_time_ends_its_wait_with_that() {
     assert!(said.contains("it took longer than the 300 ms that it may"), "{said}");
     site.fails(13, &["watch", "task-1"]);
     assert_eq!(site.task("task-1")["stopped_by"], "time");
-    // Its calls are used up.
-    let lists = script(&site, "lists", "call fs.list path=.\ncall fs.list path=.\ndone\n");
-    site.fails(8, &["act", "much", "--brain", &lists, "--max-calls", "1", "--await"]);
     // The controls: one that failed, and one that is done.
     site.fails(1, &["act", "never", "--brain", &script(&site, "fails", "call shell.run command=[\"false\"]\nresult\n"), "--await"]);
     site.ok(&["act", "quick", "--brain", &script(&site, "quick", "done\n"), "--await"]);
@@ -58,6 +55,7 @@ fn a_model_without_an_answer_is_no_missing_kernel() {
 #[test]
 fn whoever_watches_is_told_when_the_kernel_ends() {
     let site = site();
+    site.ok(&["kernel", "stop"]);
     let mut kernel = site.kernel(None);
     site.ok(&["act", "long", "--brain", &script(&site, "sleeps", SLEEPS)]);
     eventually("it sleeps", || site.count("call.admitted") == 1);

@@ -2,7 +2,7 @@
 //! cannot have that task, when it has waited long enough, and with its kernel.
 
 use crate::brains::{CLAUDE, CODEX, Client, GEMINI, OPENCODE, of, site};
-use crate::common::Site;
+use crate::common::{Site, text};
 use crate::common::provider::eventually;
 use crate::misbehaving::{add_config, misbehaving};
 use serde_json::{Value, json};
@@ -106,9 +106,10 @@ fn nothing_of_claude_goes_on_behind_a_task() {
     assert_eq!(said("ask", "BETA"), "this is BETA");
     assert_eq!(said("act", "Try a background agent"), "the agent is over");
     assert_eq!(said("ask", "BETA"), "this is BETA");
-    assert_eq!(said("act", "Do it later"), "nothing comes later");
-    assert_eq!(said("ask", "BETA"), "this is BETA");
     assert_eq!((of(&site, "task.failed"), of(&site, "task.stopped")), (Vec::<Value>::new(), Vec::<Value>::new()));
+    // The model is offered no tool for it.
+    let later = site.skep(&["act", "Do it later", "--brain", "claude", "--await"]);
+    assert!(text(&later).contains("there is no tool `CronCreate`"), "{}", text(&later));
 }
 
 /// A turn that the client takes by itself, between two tasks, ends neither of them.

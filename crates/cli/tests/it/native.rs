@@ -188,7 +188,7 @@ fn a_budget_that_is_used_up_ends_the_task_at_once_in_every_dialect() {
         std::fs::write(site.home().join("config.yml"), config).unwrap();
         site.ok(&["kernel", "stop"]);
         let before = site.records(&["--kind", "call.refused"]).len();
-        let said = site.fails(1, &["ask", "greet", "--brain", "native", "--await"]);
+        let said = site.fails(8, &["ask", "greet", "--brain", "native", "--await"]);
         assert!(said.contains("the budget of kernel does not hold it") && !said.contains("the model answered"), "{dialect}: {said}");
         assert_eq!(site.records(&["--kind", "call.refused"]).len(), before + 1, "{dialect}: it is asked for once, not seven times");
     }
@@ -213,7 +213,8 @@ fn what_we_refuse_is_never_told_as_the_models_answer_and_never_retried() {
                 format!("providers: {{p: {{url: 'script:{}', dialect: {dialect}}}}}\nmodels: {{tactical: p/m}}\n", answers.display());
             std::fs::write(site.home().join("config.yml"), config).unwrap();
             site.trust();
-            let said = site.fails(1, &["ask", "greet", "--brain", "native", "--max-calls", limit, "--await"]);
+            let code = if policy == allowed { 8 } else { 1 };
+            let said = site.fails(code, &["ask", "greet", "--brain", "native", "--max-calls", limit, "--await"]);
             assert!(said.contains(why) && !said.contains("the model answered") && !said.contains("asking again"), "{dialect}: {said}");
             assert_eq!(refused(), nth + 1, "{dialect}: it is asked for once");
             site.ok(&["kernel", "stop"]);

@@ -116,9 +116,9 @@ fn a_sandbox_is_paused_and_its_task_ended_after_a_question() {
     screen.shows(&["✓ task-1 goes on", "● worker.1", "running  task-1"]);
     // A no ends nothing.
     screen.press(&["x"]);
-    screen.shows(&["end task-1 of worker.1? changes that it made are kept"]);
+    screen.shows(&["end task-1 of worker.1? its changes are kept"]);
     screen.press(&["n"]);
-    screen.lacks("changes that it made are kept");
+    screen.lacks("its changes are kept");
     assert!(site.is("task-1", "running") && sleeper.pid() == pid);
     screen.press(&["x"]);
     screen.shows(&["end task-1 of worker.1?"]);

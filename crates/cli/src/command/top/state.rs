@@ -249,7 +249,7 @@ impl Top {
         self.notice = None;
         let Some(row) = self.current() else { return };
         let wish = match (row.task, row.role.as_str()) {
-            (Some(task), _) => Some((row.pid, Some(task), format!("end {task} of {}? changes that it made are kept", row.full_name()))),
+            (Some(task), _) => Some((row.pid, Some(task), format!("end {task} of {}? its changes are kept", row.full_name()))),
             (None, "kernel" | "operator") => None,
             (None, _) => Some((row.pid, None, format!("end what {} does?", row.full_name()))),
         };
@@ -325,7 +325,7 @@ pub mod tests {
     fn an_end_is_asked_about_and_only_y_is_a_yes() {
         let mut top = top();
         assert_eq!(press(&mut top, "x"), []);
-        assert!(top.ends.as_ref().is_some_and(|(.., question)| question == "end task-7 of worker.1? changes that it made are kept"));
+        assert!(top.ends.as_ref().is_some_and(|(.., question)| question == "end task-7 of worker.1? its changes are kept"));
         assert_eq!(press(&mut top, "n"), []);
         assert!(top.ends.is_none());
         assert_eq!(press(&mut top, "xq"), [], "a q is a no, and quits nothing");

@@ -145,7 +145,7 @@ fn what_is_asked_typed_and_explained_stands_at_the_foot() {
     let mut top = top();
     let last = |top: &mut Top| text(top, 80, 24).lines().last().unwrap().to_owned();
     top.key(&KeyPress::Char('x'), 0);
-    assert_eq!(last(&mut top), "◍ end task-7 of worker.1? changes that it made are kept  [y]es, any other key: no");
+    assert_eq!(last(&mut top), "◍ end task-7 of worker.1? its changes are kept  [y]es, any other key: no");
     top.key(&KeyPress::Escape, 0);
     "/idle".chars().for_each(|c| drop(top.key(&KeyPress::Char(c), 0)));
     assert_eq!(last(&mut top), "/idle▏  enter keeps it, esc shows all");

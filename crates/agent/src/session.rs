@@ -25,8 +25,8 @@ const ARCHIVE_BYTES: usize = 16 << 20;
 const SCROLLBACK_LINES: usize = 5_000;
 /// Bytes in one piece for a reader.
 const PIECE_BYTES: usize = 32 << 10;
-/// How a program gives the other screen back.
-const LEAVES_ALTERNATE: &[u8] = b"\x1b[?1049l";
+/// Codes that take a full screen away: it is given back, or cleared.
+const ENDS_SCREEN: [&[u8]; 4] = [b"\x1b[?1049l", b"\x1b[2J", b"\x1b[J", b"\x1b[0J"];
 
 /// How far somebody has read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -302,9 +302,13 @@ impl State {
     }
 
     fn draw(&mut self, bytes: &[u8]) {
-        let gives_back = bytes.windows(LEAVES_ALTERNATE.len()).any(|window| window == LEAVES_ALTERNATE);
-        if gives_back && self.screen.screen().alternate_screen() {
-            self.alternate = Some(self.screen.screen().contents());
+        // Some programs clear the full screen before they give it back: the last that had something on it is kept.
+        let ends = |code: &&[u8]| bytes.windows(code.len()).any(|window| window == *code);
+        if self.screen.screen().alternate_screen() && ENDS_SCREEN.iter().any(|code| ends(code)) {
+            let shown = self.screen.screen().contents();
+            if !shown.trim().is_empty() {
+                self.alternate = Some(shown);
+            }
         }
         self.screen.process(bytes);
         self.ring.extend(bytes);
@@ -443,6 +447,11 @@ mod tests {
         full.put(b"shell\x1b[?1049h\x1b[2J\x1b[Hfull screen");
         full.put(b"\x1b[?1049l");
         assert_eq!(full.archive().text, "full screen\n\nshell");
+        let cleared = self::session(3, 20);
+        cleared.put(b"shell\x1b[?1049h\x1b[2J\x1b[Hfull screen");
+        cleared.put(b"\x1b[H\x1b[J");
+        cleared.put(b"\x1b[?1049l");
+        assert_eq!(cleared.archive().text, "full screen\n\nshell", "cleared before it is given back");
     }
 
     #[test]

@@ -229,6 +229,6 @@ fn a_replay_takes_nothing_from_budgets() {
     assert_eq!((&after["input"], &after["output"], &after["micros"]), (&used["input"], &used["output"], &used["micros"]));
     assert!(site.ok(&["list", "tasks"]).contains("replay of task-1"));
     // The brain itself is at its cap.
-    let said = site.fails(1, &["act", "the greeting", "--brain", "native", "--await"]);
+    let said = site.fails(8, &["act", "the greeting", "--brain", "native", "--await"]);
     assert!(said.contains("the budget of worker.1 does not hold it"), "{said}");
 }

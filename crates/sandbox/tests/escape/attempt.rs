@@ -33,7 +33,8 @@ pub struct Attempt {
     pub file: PathBuf,
     pub language: Language,
     pub tries: String,
-    /// What comes of it in a room, by the words that must all hold for it; the last that applies counts.
+    /// What comes of it in a room, by the words that must all hold for it; the last that applies counts. ` | ` stands between two ends where the
+    /// engine decides which is told: it may remove a container's group before anybody can ask what its first process died of.
     inside: Vec<(Vec<String>, String)>,
     pub outside: (Outside, String),
     /// A file of the host without which there is nothing to try.

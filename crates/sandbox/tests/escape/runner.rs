@@ -173,7 +173,7 @@ impl<'a> Made<'a> {
         let shown = ran.shown();
         let stderr = String::from_utf8_lossy(&ran.stderr);
         let leaked = !may_tell && (shown.contains(SECRET) || stderr.contains(SECRET));
-        let well = shown == wanted && !leaked;
+        let well = wanted.split(" | ").any(|wanted| shown == wanted) && !leaked;
         self.say(&format!("    {place:<28} {shown:<48} {}", if well { "ok" } else { "DIFFERENT" }));
         if !well {
             self.say(&format!("    {:<28} {wanted}\n{stderr}{}", "wanted", if leaked { "THE SECRET WAS TOLD" } else { "" }));

@@ -252,7 +252,9 @@ fn a_workspace_opens_again(host: &Host) {
     assert_eq!(host.block_on(workspace.changes()).unwrap(), before);
     host.block_on(workspace.close()).unwrap();
     // The last holder is gone, so there is nothing to kill, and folders without permissions are no obstacle.
-    let swept = sandbox::sweep(&[host.work("t1")], |_| false);
+    let mut swept = sandbox::sweep(&[host.work("t1")], |_| false);
+    // Groups of other users' kernels that died a moment ago are not this one's to remove.
+    swept.left.retain(|(path, _)| path.starts_with(host.folder.path()));
     assert_eq!((swept.killed, swept.directories, swept.left), (0, 1, vec![]));
     assert!(!host.work("t1").exists());
     assert_eq!(fs::read_to_string(host.project().join("file")).unwrap(), "base");

@@ -1,6 +1,7 @@
 // tries: to use up the memory with a file that has no name
 // limits: memory=32m wall=120
 // inside: out of memory
+// inside podman: out of memory | signal 9
 // outside: all of it
 #include "attempt.h"
 int main(void) {

@@ -1,6 +1,7 @@
 // tries: to use up the memory with a file that has no name and that only a thread with a table of files of its own holds
 // limits: memory=32m wall=60
 // inside: out of memory
+// inside podman: out of memory | signal 9
 // outside: all of it
 #include "attempt.h"
 static char stack[1 << 16], piece[1 << 20];

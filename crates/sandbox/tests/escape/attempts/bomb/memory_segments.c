@@ -1,6 +1,7 @@
 // tries: to use up the memory with segments that processes share by a number
 // limits: memory=32m wall=120
 // inside: out of memory
+// inside podman: out of memory | signal 9
 // outside: all of it
 #include "attempt.h"
 #include <sys/shm.h>

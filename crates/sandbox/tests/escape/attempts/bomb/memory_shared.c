@@ -1,6 +1,7 @@
 // tries: to use up the memory with pages that it could share
 // limits: memory=32m wall=120
 // inside: out of memory
+// inside podman: out of memory | signal 9
 // outside: all of it
 #include "attempt.h"
 int main(void) {

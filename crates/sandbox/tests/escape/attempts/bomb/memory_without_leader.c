@@ -1,6 +1,7 @@
 // tries: to use up the memory in a thread that has outlived the first one, so that its process looks dead
 // limits: memory=32m wall=60
 // inside: out of memory
+// inside podman: out of memory | signal 9
 // outside: all of it
 #include "attempt.h"
 #include <pthread.h>

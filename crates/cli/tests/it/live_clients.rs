@@ -2,8 +2,8 @@
 //! cannot have that task, when it has waited long enough, and with its kernel.
 
 use crate::brains::{CLAUDE, CODEX, Client, GEMINI, OPENCODE, of, site};
-use crate::common::{Site, text};
 use crate::common::provider::eventually;
+use crate::common::{Site, text};
 use crate::misbehaving::{add_config, misbehaving};
 use serde_json::{Value, json};
 use std::fs;

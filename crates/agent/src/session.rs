@@ -304,7 +304,7 @@ impl State {
     fn draw(&mut self, bytes: &[u8]) {
         // Some programs clear the full screen before they give it back: the last that had something on it is kept.
         let ends = |code: &&[u8]| bytes.windows(code.len()).any(|window| window == *code);
-        if self.screen.screen().alternate_screen() && ENDS_SCREEN.iter().any(|code| ends(code)) {
+        if self.screen.screen().alternate_screen() && ENDS_SCREEN.iter().any(ends) {
             let shown = self.screen.screen().contents();
             if !shown.trim().is_empty() {
                 self.alternate = Some(shown);

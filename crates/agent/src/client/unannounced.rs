@@ -62,7 +62,11 @@ impl Announced {
         }
         let is_named = |path: &String| {
             let within = format!("{path}/");
-            self.paths.contains(path) || self.paths.iter().any(|named| named.starts_with(&within) || path.starts_with(&format!("{named}/")))
+            let is_part = |named: &String| {
+                // A client that is killed while it replaces a file leaves what it wrote beside it.
+                named.starts_with(&within) || path.starts_with(&format!("{named}/")) || path.starts_with(&format!("{named}.tmp."))
+            };
+            self.paths.contains(path) || self.paths.iter().any(is_part)
         };
         written.iter().filter(|path| !is_named(path)).cloned().collect()
     }
@@ -97,4 +101,16 @@ async fn written(opened: &OpenWorkspace, since_us: i64) -> Result<Vec<String>, S
     let is_own = |path: &Path| OWN_SETTINGS.iter().any(|own| path == Path::new(own));
     let paths = found.changes.iter().map(|change| &*change.path).filter(|path| is_new(path) && !is_own(path));
     Ok(aside(|| paths.map(|path| path.to_string_lossy().into_owned()).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_named_accounts_for_what_is_left_beside_it() {
+        let announced = Announced { paths: BTreeSet::from(["src/one.txt".to_owned()]), anything: false, is_read: true };
+        let written = ["src", "src/one.txt", "src/one.txt.tmp.2.4e26", "src/one.txt.sh", "src/one.tmp", "two"].map(str::to_owned);
+        assert_eq!(announced.unaccounted(&written), ["src/one.txt.sh", "src/one.tmp", "two"]);
+    }
 }

@@ -30,7 +30,7 @@ impl Topic {
         topic!("glossary", "GLOSSARY.md", "words that mean something special here"),
         topic!("house", "house.md", "the crates, their sizes, and what a call walks through"),
         topic!("shortcomings", "shortcomings.md", "where other systems fall short, and what answers it here"),
-        topic!("acceptance", "acceptance.md", "what is promised of brains and workers, and the test that shows it"),
+        topic!("acceptance", "acceptance.md", "promises about brains and workers, and their tests"),
     ];
 
     /// The document as a person reads it on a terminal: without the marks of Markdown that only a renderer needs.

@@ -99,17 +99,14 @@ fn claude_talks_and_its_own_tools_ask_at_the_door() {
     site.trust();
     let screen = Screen::sized(&site, "xterm-256color", "talk", (80, 24));
     screen.shows(&["Claude Code", "❯", "for shortcuts"]);
-    screen.press(&["-l", "Please write the greeting"]);
-    screen.shows(&["Please write the greeting"]);
-    screen.press(&["Enter"]);
-    screen.shows(&["denied by `no-greetings`", "I was told why."]);
+    screen.press_until(&["-l", "Please write the greeting"], &["Please write the greeting"]);
+    screen.press_until(&["Enter"], &["denied by `no-greetings`", "I was told why."]);
     let resized = screen.tmux().args(["resize-window", "-x", "100", "-y", "30"]).status().unwrap();
     assert!(resized.success());
     screen.shows(&["─".repeat(100).as_str(), "I was told why."]);
     screen.press(&["-l", "/exit"]);
     screen.shows(&["Exit the CLI"]);
-    screen.press(&["Enter"]);
-    screen.shows(&["its changes wait", "left with 0"]);
+    screen.press_until(&["Enter"], &["its changes wait", "left with 0"]);
     is_restored(&screen);
     drop(screen);
 

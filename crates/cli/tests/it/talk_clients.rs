@@ -36,16 +36,7 @@ fn enter(screen: &Screen, manners: &Manners, is_first: bool) {
     let doors = manners.first.map(|first| (first, &["Enter"][..])).into_iter().chain(manners.once.filter(|_| is_first));
     for (sign, keys) in doors {
         screen.shows(&[sign]);
-        let end = Instant::now() + Duration::from_secs(120);
-        while screen.text().contains(sign) {
-            assert!(Instant::now() < end, "`{sign}` is still on the screen:\n{}", screen.text());
-            // A client that draws before it reads keys drops those that came in between, and a person presses again.
-            screen.press(keys);
-            let answered = Instant::now() + Duration::from_secs(10);
-            while screen.text().contains(sign) && Instant::now() < answered {
-                std::thread::sleep(Duration::from_millis(50));
-            }
-        }
+        screen.press_while(keys, |text| text.contains(sign));
     }
     let end = Instant::now() + Duration::from_secs(180);
     while !screen.text().contains(manners.ready) {
@@ -58,14 +49,11 @@ fn talks(client: &Client, manners: &Manners) {
     let site = site(client, &[]);
     let screen = Screen::sized(&site, "xterm-256color", "talk", (100, 40));
     enter(&screen, manners, true);
-    screen.press(&["-l", "Please write the greeting"]);
-    screen.shows(&["Please write the greeting"]);
-    screen.press(&["Enter"]);
-    screen.shows(&["I was told why."]);
+    screen.press_until(&["-l", "Please write the greeting"], &["Please write the greeting"]);
+    screen.press_until(&["Enter"], &["I was told why."]);
     screen.press(&["-l", manners.leaves]);
     screen.shows(&[manners.leaves]);
-    screen.press(&["Enter"]);
-    screen.shows(&["its changes wait", "left with 0"]);
+    screen.press_until(&["Enter"], &["its changes wait", "left with 0"]);
     is_restored(&screen);
     drop(screen);
 
@@ -126,14 +114,11 @@ fn a_talk_whose_hooks_do_not_run_is_told_as_ungated() {
     let site = crate::codex_exec::site(WRITES, DENIES, crate::codex_exec::WITHOUT_HOOKS);
     let screen = Screen::sized(&site, "xterm-256color", &format!("talk --brain {}", CODEX.brain), (100, 40));
     enter(&screen, &CODEX_MANNERS, true);
-    screen.press(&["-l", "Please write the greeting"]);
-    screen.shows(&["Please write the greeting"]);
-    screen.press(&["Enter"]);
-    screen.shows(&["Nobody told me why."]);
+    screen.press_until(&["-l", "Please write the greeting"], &["Please write the greeting"]);
+    screen.press_until(&["Enter"], &["Nobody told me why."]);
     screen.press(&["-l", CODEX_MANNERS.leaves]);
     screen.shows(&[CODEX_MANNERS.leaves]);
-    screen.press(&["Enter"]);
-    screen.shows(&["left with 0"]);
+    screen.press_until(&["Enter"], &["left with 0"]);
     drop(screen);
     assert_eq!(of(&site, "brain.talked")[0]["ungated"], true);
     assert!(!of(&site, "call.admitted").iter().any(|call| call["tool"] == "fs.write"), "nobody was asked");

@@ -86,10 +86,36 @@ impl Screen {
         assert!(self.tmux().arg("send-keys").args(keys).status().unwrap().success());
     }
 
+    /// Presses these keys until the screen shows all of these at once. Vendors' clients drop keys: one that draws before it reads, one that
+    /// takes an Enter close behind typed text for a part of a paste, one that still looks for completions. A person presses again.
+    #[track_caller]
+    pub fn press_until(&self, keys: &[&str], parts: &[&str]) -> String {
+        self.press_while(keys, |text| !parts.iter().all(|part| text.contains(part)))
+    }
+
+    /// The same for as long as this can be said of the screen.
+    #[track_caller]
+    pub fn press_while(&self, keys: &[&str], waits: impl Fn(&str) -> bool) -> String {
+        let end = Instant::now() + Duration::from_secs(180);
+        let mut pressed: Option<Instant> = None;
+        loop {
+            let text = self.text();
+            if !waits(&text) {
+                return text;
+            }
+            assert!(Instant::now() < end, "{keys:?} were pressed in vain:\n{text}");
+            if pressed.is_none_or(|at| at.elapsed() > Duration::from_secs(10)) {
+                self.press(keys);
+                pressed = Some(Instant::now());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     /// Waits until the screen shows all of these at once.
     #[track_caller]
     pub fn shows(&self, parts: &[&str]) -> String {
-        let end = Instant::now() + Duration::from_secs(60);
+        let end = Instant::now() + Duration::from_secs(120);
         loop {
             let text = self.text();
             if parts.iter().all(|part| text.contains(part)) {
@@ -103,7 +129,7 @@ impl Screen {
     /// Waits until the screen shows this no more.
     #[track_caller]
     pub fn lacks(&self, part: &str) {
-        let end = Instant::now() + Duration::from_secs(60);
+        let end = Instant::now() + Duration::from_secs(120);
         while self.text().contains(part.trim_end()) {
             assert!(Instant::now() < end, "`{part}` is still on the screen:\n{}", self.text());
             std::thread::sleep(Duration::from_millis(20));

@@ -11,7 +11,7 @@ mod network;
 mod run;
 mod subcall;
 
-use crate::Kernel;
+use crate::{Kernel, KernelFuture};
 use facts::{FactsPurpose, GatheredFacts};
 use find::{Found, ReadyTool};
 use gate::{CallEnd, CallOutcome, Details, GateDecision, PERSON_ASK, Request, TimedOutput, TrustedPolicy, stale};
@@ -25,7 +25,11 @@ use world::{Code, Fault, Hands, Refusal, Stop};
 const BRAIN_USE: &str = "brain.use";
 
 /// Carries one call from request to outcome: find, facts, gate, run, settle.
-pub(crate) async fn run(kernel: &Kernel, request: &Request) -> Result<CallOutcome, Fault> {
+pub(crate) fn run<'a>(kernel: &'a Kernel, request: &'a Request) -> KernelFuture<'a, Result<CallOutcome, Fault>> {
+    Box::pin(walk(kernel, request))
+}
+
+async fn walk(kernel: &Kernel, request: &Request) -> Result<CallOutcome, Fault> {
     let start = Instant::now();
     let ReadyTool { tool, breaker, lock: _lock } = match find::find(kernel, request).await {
         Ok(Found::Tool(turn)) => turn,

@@ -10,7 +10,7 @@ use world::{CallId, Fault, ReviewId, ReviewState, Stop, TaskId};
 
 impl CallDoor for Kernel {
     fn call<'a>(&'a self, request: &'a Request) -> DoorFuture<'a, Result<CallOutcome, Fault>> {
-        Box::pin(call::run(self, request))
+        call::run(self, request)
     }
 
     fn ask_person<'a>(&'a self, request: &'a Request) -> DoorFuture<'a, Result<CallOutcome, Stop>> {

@@ -63,7 +63,12 @@ pub use workspace::reader::read_project_file;
 pub use workspace::{FileDiff, FileVersion, MergeDiff, Toolchain, Toolchains, Unified, readable, unified};
 pub use world::{Fault, FaultKind, Stop};
 
+use std::pin::Pin;
 use std::sync::{Arc, Weak};
+
+/// Work that is long and has several beginnings. An `async fn` is compiled by every crate that waits for it, with all that it waits for; behind a
+/// pointer it is compiled here alone.
+pub(crate) type KernelFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Joins the parts. What needs one part alone is a method of that part.
 pub struct Kernel {

@@ -25,7 +25,7 @@ pub use undo::UndoOutcome;
 pub(crate) use undo::finish_undone;
 
 use crate::file_thread::on_own_thread;
-use crate::{Kernel, MERGE};
+use crate::{Kernel, KernelFuture, MERGE};
 use gate::MergeRights;
 use note::with_note;
 use policy::Verdict;
@@ -45,7 +45,11 @@ use world::{
 };
 
 /// Ends a task whose brain is done: nothing changed, nothing may change, or a merge that a person or a rule decides.
-pub(crate) async fn propose(kernel: &Kernel, task: &Task, summary: &str) -> Result<(), Stop> {
+pub(crate) fn propose<'a>(kernel: &'a Kernel, task: &'a Task, summary: &'a str) -> KernelFuture<'a, Result<(), Stop>> {
+    Box::pin(end_or_merge(kernel, task, summary))
+}
+
+async fn end_or_merge(kernel: &Kernel, task: &Task, summary: &str) -> Result<(), Stop> {
     if let Some(of) = task.replays {
         return crate::replay::conclude(kernel, task, of, summary).await;
     }

@@ -2,7 +2,7 @@
 //!
 //! **Invariant.** What runs in a room began after `workspace.opened` was on record.
 
-use crate::{Kernel, replay};
+use crate::{Kernel, KernelFuture, replay};
 use agent::RoomTerms;
 use gate::{Request, RoomRuntime, Who};
 use host::HOME_LAYER;
@@ -18,11 +18,13 @@ use world::{Base, Code, Fault, Pid, Refusal, Stop, Task, TaskId, ZoneId};
 
 impl Kernel {
     /// The room of a task; opened, or mounted again after a restart, on first use.
-    pub(crate) async fn workspace_of(&self, task: TaskId) -> Result<Arc<OpenWorkspace>, Stop> {
-        let cell = self.workspaces.slot(task);
-        let opened = cell.get_or_try_init(|| self.mount_workspace(task)).await?;
-        self.workspaces.follow_pause(task, opened).await?;
-        Ok(opened.clone())
+    pub(crate) fn workspace_of(&self, task: TaskId) -> KernelFuture<'_, Result<Arc<OpenWorkspace>, Stop>> {
+        Box::pin(async move {
+            let cell = self.workspaces.slot(task);
+            let opened = cell.get_or_try_init(|| self.mount_workspace(task)).await?;
+            self.workspaces.follow_pause(task, opened).await?;
+            Ok(opened.clone())
+        })
     }
 
     /// The room of a task for a job of this process and template, masked as they may see it. It moves when another runtime than its own makes

@@ -3,8 +3,12 @@
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
+use std::pin::Pin;
 
 use serde::{Deserialize, Serialize};
+
+/// Work in a room. An `async fn` is compiled by every crate that waits for it; behind a pointer it is compiled here alone.
+pub type SandboxFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, SandboxError>> + Send + 'a>>;
 
 /// The step of building a room or starting a job that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

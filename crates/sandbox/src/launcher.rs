@@ -11,7 +11,7 @@ use rustix::process::{Pid, PidfdFlags, Signal};
 
 use crate::cgroup::Cgroups;
 use crate::epoll::EpollGauge;
-use crate::fault::{At, Failure, SandboxError, Step};
+use crate::fault::{At, Failure, SandboxError, SandboxFuture, Step};
 use crate::order::{BindOrder, Bytes, LauncherOrder, LauncherReply, MaskOrder, OpenOrder, ShareOrder, Uncovered};
 use crate::packet;
 use crate::probe::Check;
@@ -60,7 +60,11 @@ impl Launcher {
     }
 
     /// Opens a workspace: makes its directories, mounts its overlay, closes its room. An `upper/` that is there is used again.
-    pub async fn open(&self, spec: WorkspaceSpec) -> Result<Workspace, SandboxError> {
+    pub fn open(&self, spec: WorkspaceSpec) -> SandboxFuture<'_, Workspace> {
+        Box::pin(self.open_room(spec))
+    }
+
+    async fn open_room(&self, spec: WorkspaceSpec) -> Result<Workspace, SandboxError> {
         let order = prepare(spec)?;
         let places = Places::of(&order);
         let (reply, mut fds) = self.ask(LauncherOrder::Open(order)).await?;

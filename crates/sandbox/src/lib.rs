@@ -57,7 +57,7 @@ mod workspace;
 pub use changes::{Change, ChangeKind, Changes, FileKind, Refused, changes};
 pub use code::release_code;
 pub use disk::{DiskUse, Overfull, measure};
-pub use fault::{SandboxError, Step};
+pub use fault::{SandboxError, SandboxFuture, Step};
 pub use figures::{JobControl, JobFigures};
 pub use inlet::{Inlet, Inlets};
 pub use launcher::Launcher;

@@ -30,7 +30,7 @@ use crate::disk::{Bounds, DiskMeter};
 use crate::door;
 use crate::dying::Dying;
 use crate::epoll::EpollGauge;
-use crate::fault::SandboxError;
+use crate::fault::{SandboxError, SandboxFuture};
 use crate::figures::{JobFigures, Running, unless_still};
 use crate::inlet::Inlets;
 use crate::link::{Link, LinkOpening};
@@ -188,8 +188,8 @@ impl Workspace {
     }
 
     /// Runs a job to its end and collects its output. Nobody listens at its doors.
-    pub async fn run(&self, spec: JobSpec, stdin: Option<Vec<u8>>) -> Result<Outcome, SandboxError> {
-        self.run_attended(spec, stdin, drop).await
+    pub fn run(&self, spec: JobSpec, stdin: Option<Vec<u8>>) -> SandboxFuture<'_, Outcome> {
+        Box::pin(self.run_attended(spec, stdin, drop))
     }
 
     /// Runs a job to its end and collects its output. `attend` gets the job's doors as soon as it has started.
@@ -243,7 +243,11 @@ impl Workspace {
     }
 
     /// Starts a job whose streams are the caller's.
-    pub async fn spawn(&self, spec: JobSpec, stdin: Stdio, stdout: Stdio, stderr: Stdio) -> Result<Job, SandboxError> {
+    pub fn spawn(&self, spec: JobSpec, stdin: Stdio, stdout: Stdio, stderr: Stdio) -> SandboxFuture<'_, Job> {
+        Box::pin(self.start(spec, [stdin, stdout, stderr]))
+    }
+
+    async fn start(&self, spec: JobSpec, streams: [Stdio; 3]) -> Result<Job, SandboxError> {
         let mut order = order(&spec)?;
         self.running().await;
         let bounds = Bounds { bytes: spec.limits.disk_bytes, files: spec.limits.disk_files };
@@ -256,7 +260,7 @@ impl Workspace {
             rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(|error| SandboxError::io("making a pipe")(error.into()))?;
         let report = pipe::Receiver::from_owned_fd(report).map_err(SandboxError::io("watching a pipe"))?;
         let mut files = Vec::new();
-        for stream in [stdin, stdout, stderr] {
+        for stream in streams {
             files.push(open_stream(stream).map_err(SandboxError::io("opening a stream"))?);
         }
         files.push(report_write);

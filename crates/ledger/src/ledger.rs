@@ -433,7 +433,7 @@ fn originals(task: &world::Task) -> Vec<String> {
 /// As text, which is how events are read too: types that both hold are compiled once.
 fn read_world(bytes: &[u8]) -> Result<World, serde_json::Error> {
     let text = std::str::from_utf8(bytes).map_err(<serde_json::Error as serde::de::Error>::custom)?;
-    serde_json::from_str(text)
+    world::json::from_json(text)
 }
 
 /// Folds a journal to its present. An unknown kind or version stops here and is never skipped.

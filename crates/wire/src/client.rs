@@ -5,7 +5,6 @@
 
 use crate::frame::Frames;
 use crate::method::Method;
-use crate::read::from_json;
 use crate::{ErrorCode, FrameError, Message, Notification, RpcError, RpcId, RpcRequest, RpcResponse, frame, socket_path};
 use rustix::process::geteuid;
 use serde::Serialize;
@@ -16,6 +15,7 @@ use std::time::Duration;
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use world::Remedy;
+use world::json;
 
 /// A listener with a full backlog says "try again"; this is how long we do.
 const BUSY_MS_MAX: u64 = 2_000;
@@ -116,7 +116,7 @@ impl KernelClient {
                 Err(_) => return Err(ClientError::Late { method: M::ID.name(), ms }),
             },
         };
-        from_json(result.get()).map_err(|error| ClientError::Unreadable { method: M::ID.name(), why: error.to_string() })
+        json::from_json(result.get()).map_err(|error| ClientError::Unreadable { method: M::ID.name(), why: json::what(&error) })
     }
 
     /// Sends `M` and splits the connection: one half receives notes and the answer, the other sends notes meanwhile.
@@ -199,7 +199,7 @@ impl<M: Method> ResponseStream<M> {
                 Message::Notification(note) => return Ok(StreamItem::Note(note)),
                 Message::Response(RpcResponse { id, outcome }) if id == self.id || id == RpcId::Null => {
                     let unreadable = |error: serde_json::Error| ClientError::Unreadable { method: M::ID.name(), why: error.to_string() };
-                    return Ok(StreamItem::Answer(from_json(outcome?.get()).map_err(unreadable)?));
+                    return Ok(StreamItem::Answer(json::from_json(outcome?.get()).map_err(unreadable)?));
                 }
                 Message::Request(_) | Message::Response(_) => {}
             }

@@ -11,7 +11,6 @@ pub mod frame;
 pub mod jsonrpc;
 pub mod method;
 pub mod principal;
-mod read;
 pub mod socket;
 pub mod table;
 

@@ -43,10 +43,10 @@ use crate::method::zone::{
     ZoneStatusResult, ZoneTrustParams, ZoneTrustResult,
 };
 use crate::method::{Method, Nothing};
-use crate::read;
 use crate::{ErrorCode, Principal, PrincipalKind, RpcError};
 use serde_json::value::RawValue;
 use world::Refusal;
+use world::json;
 
 /// One method, as everybody but its handler needs to know it.
 #[derive(Clone, Copy, Debug)]
@@ -112,8 +112,8 @@ pub fn allows(principal: &Principal, method: MethodId) -> Result<(), Refusal> {
 
 /// Reads the parameters of `M`; none at all is `{}`.
 fn parse<M: Method>(params: Option<&RawValue>) -> Result<M::Params, RpcError> {
-    read::from_json(params.map_or("{}", RawValue::get)).map_err(|error| {
-        RpcError::new(ErrorCode::BadInput, format!("the parameters of `{}` are wrong", M::ID.name())).why(error.to_string())
+    json::from_json(params.map_or("{}", RawValue::get)).map_err(|error| {
+        RpcError::new(ErrorCode::BadInput, format!("the parameters of `{}` are wrong", M::ID.name())).why(json::what(&error))
     })
 }
 

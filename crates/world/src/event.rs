@@ -87,7 +87,7 @@ macro_rules! events {
             /// Reads the payload of an event of this kind.
             pub fn parse(kind: &str, payload: &str) -> serde_json::Result<Event> {
                 match kind {
-                    $($kind => serde_json::from_str(payload).map(Event::$name),)*
+                    $($kind => crate::json::from_json(payload).map(Event::$name),)*
                     _ => Err(serde_json::Error::unknown_variant(kind, Event::KINDS)),
                 }
             }

@@ -15,6 +15,7 @@ pub mod event;
 pub mod fault;
 pub mod grant;
 pub mod id;
+pub mod json;
 pub mod limits;
 pub mod log;
 pub mod merge;

@@ -22,6 +22,19 @@ pub fn release_code() -> io::Result<()> {
     Ok(())
 }
 
+/// So many heaps share what threads ask for. The C library would make eight for each core, and each keeps pages that others could use.
+#[cfg(target_env = "gnu")]
+const HEAPS: libc::c_int = 2;
+
+/// Has all threads share a few heaps; for a process that has one thread yet. Does nothing where the C library is not the GNU one.
+pub fn share_heaps() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: it sets one number of the C library, which is read where a thread first asks for memory; it is refused by its result alone.
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, HEAPS);
+    }
+}
+
 /// Gives the free pages of the heap back. Does nothing where the C library is not the GNU one, whose heap alone has to be told.
 pub fn release_heap() {
     #[cfg(target_env = "gnu")]

@@ -65,11 +65,14 @@ fn serve(home: &Path, input: Option<BorrowedFd<'_>>) -> Result<(), Fault> {
             None => fault.remedy(Remedy::RunDoctor),
         }
     })?;
+    sandbox::share_heaps();
     raise_open_files();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         // Each file operation may hold one thread while it lasts, and what it waits for another.
         .max_blocking_threads(256)
+        // Before memory is given back for the second time: what a thread keeps for its next use goes back with it.
+        .thread_keep_alive(idle_memory::THREADS_STAY)
         .enable_all()
         .build()
         .map_err(|error| Fault::new(FaultKind::Io, "cannot start threads", error))?;

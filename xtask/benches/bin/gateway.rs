@@ -17,6 +17,8 @@ const CHUNKS: usize = 50_000;
 const REST: Duration = Duration::from_secs(10);
 /// Who makes calls over the kernel's socket while others ask models.
 const CALLERS: usize = 4;
+/// Between two requests of one of eight clients.
+const PAUSE: Duration = Duration::from_millis(90);
 /// How long the provider thinks before its first byte: not at all, and as briefly as none does.
 const THINKS_MS: [u64; 2] = [0, 20];
 
@@ -298,6 +300,8 @@ fn soak(bed: &Bed, time: Duration) -> Value {
                             Some(_) => done += 1,
                             None => failed += 1,
                         }
+                        // Below the records that one process may make in a minute.
+                        std::thread::sleep(PAUSE);
                         // Every now and then a client hangs up in the middle of an answer.
                         if (done + nth).is_multiple_of(50) {
                             let mut gone = Line::open(&bed.address, &bed.key);

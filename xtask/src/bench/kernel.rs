@@ -148,16 +148,19 @@ fn large(table: &mut Table, home: &BenchHome) -> Result<()> {
 fn memory(table: &mut Table, home: &BenchHome) -> Result<()> {
     home.stop();
     output(&mut home.skep(&["kernel", "start"]))?;
-    // Two seconds after the last record a kernel gives back what only the work needed; that is idle.
-    let settle = || std::thread::sleep(Duration::from_secs(5));
+    // Some seconds after the last record a kernel has given back what only the work needed; that is idle.
+    let settle = || std::thread::sleep(Duration::from_secs(10));
+    let add = |name: String| {
+        let zone = home.path.join(name);
+        output(Command::new("git").args(["init", "-q"]).arg(&zone))?;
+        home.init(&zone)
+    };
+    // What all zones share is there with the first: the default policy, and the pages of code that set one up.
+    add("zone".into())?;
     settle();
     let idle = home.resident()?;
     const ZONES: usize = 40;
-    for n in 0..ZONES {
-        let zone = home.path.join(format!("zone-{n}"));
-        output(Command::new("git").args(["init", "-q"]).arg(&zone))?;
-        home.init(&zone)?;
-    }
+    (0..ZONES).try_for_each(|n| add(format!("zone-{n}")))?;
     settle();
     let more = (home.resident()? - idle).max(0.0) / ZONES as f64 / 1e3;
     table.push(TableRow::promise(

@@ -95,7 +95,7 @@ impl Kernel {
             .commit(|world, _| (opening(world, &user, unsealed, &findings, &sent), world.calls.keys().copied().collect::<Vec<_>>()))?
             .durable()
             .await?;
-        kernel.models.begin().await?;
+        kernel.models.begin()?;
         for call in lost {
             kernel.ledger.delete_original(call)?;
         }

@@ -67,7 +67,9 @@ async fn resume(kernel: &Kernel, pid: Pid, id: TaskId) -> Result<usize, Stop> {
     // INVARIANT: before the task is on record as running, so that no stop of this episode is taken back.
     kernel.models.resume_requests_of(id);
     begin(kernel, &task).await?;
-    kernel.workspace_of(id).await?;
+    if has_room_at_once(&task) {
+        kernel.workspace_of(id).await?;
+    }
     if task.proposes_kept {
         let summary = match merge::without_notes(task.summary.as_deref().unwrap_or_default()) {
             "" => "kept work".to_owned(),
@@ -108,6 +110,13 @@ async fn resume(kernel: &Kernel, pid: Pid, id: TaskId) -> Result<usize, Stop> {
             }
         }
     }
+}
+
+/// Whether a task's room is opened before its brain is. A script sees nothing of the project but by calls, so its room waits for the first
+/// of them, and one that makes none has no room; a room that was there, or what is kept of one, is there from the start.
+fn has_room_at_once(task: &Task) -> bool {
+    let is_script = matches!(BrainSpec::parse(&task.brain), Ok(BrainSpec::Script(_)));
+    !is_script || task.workspace.is_some() || task.kept.is_some()
 }
 
 /// Records that the episode begins. A call of the one before whose outcome could not be recorded is lost: at most once also holds where
@@ -244,15 +253,20 @@ async fn converse(kernel: &Kernel, task: &Task, brain: &mut dyn Brain, mut annou
                 call::record_ungated(kernel, task, &tool).await?;
                 return Ok(ungated(&tool));
             }
-            Move::Call(calls) => match ask_all(kernel, task, calls, &mut past, &mut recorded).await? {
-                CallsOutcome::Results(results) => BrainInput::Results(results),
-                CallsOutcome::Asked(review) => {
-                    own.close(kernel).await?;
-                    return park(kernel, task, review).await;
+            Move::Call(calls) => {
+                // INVARIANT: before the first call is described, for what an answer to it is bound to names the workspace.
+                kernel.workspace_of(task.id).await?;
+                match ask_all(kernel, task, calls, &mut past, &mut recorded).await? {
+                    CallsOutcome::Results(results) => BrainInput::Results(results),
+                    CallsOutcome::Asked(review) => {
+                        own.close(kernel).await?;
+                        return park(kernel, task, review).await;
+                    }
                 }
-            },
+            }
             Move::Own { id, call } => {
                 own.check_free(id)?;
+                kernel.workspace_of(task.id).await?;
                 if let Some(written) = kernel.clients.unannounced(announced.as_deref_mut(), task).await? {
                     own.close(kernel).await?;
                     return unasked(kernel, task, &written).await;

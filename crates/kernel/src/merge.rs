@@ -56,6 +56,11 @@ async fn end_or_merge(kernel: &Kernel, task: &Task, summary: &str) -> Result<(),
     if task.mode == Mode::Ask {
         return finish(kernel, task, summary, Vec::new()).await;
     }
+    // A brain that made no call had no room to change anything in.
+    let now = kernel.ledger.task(task.id)?;
+    if now.workspace.is_none() && now.kept.is_none() {
+        return finish(kernel, task, summary, Vec::new()).await;
+    }
     let _keeps = kernel.blobs.hold().await;
     let frozen = frozen(kernel, task, summary).await?;
     if frozen.is_empty() {

@@ -121,6 +121,8 @@ impl Kernel {
 pub(crate) async fn conclude(kernel: &Kernel, task: &Task, of: TaskId, summary: &str) -> Result<(), Stop> {
     let changed = match task.mode {
         Mode::Ask => ChangeSet::new(),
+        // It made no call, and so had no room.
+        _ if kernel.ledger.task(task.id)?.workspace.is_none() => ChangeSet::new(),
         _ => {
             let task = task.clone();
             on_own_thread(kernel, |kernel| async move { changed(&kernel, &task).await }).await?

@@ -6,7 +6,7 @@
 
 use crate::Models;
 use gateway::{StopCause, StopHandle, StopSignal};
-use ledger::boot_id;
+use ledger::{aside, boot_id};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -14,8 +14,8 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, mpsc};
-use tokio::sync::{Notify, oneshot};
+use std::sync::Arc;
+use tokio::sync::Notify;
 use world::budget::crash::{Flight, Left};
 use world::{CallId, Ending, Pid, TaskId};
 use world::{Fault, FaultKind};
@@ -65,7 +65,8 @@ impl InFlightRequest {
 pub(crate) struct RequestsInFlight {
     list: Arc<Mutex<List>>,
     ended: Arc<Notify>,
-    notes: mpsc::Sender<Note>,
+    /// Written by whoever asks, beside its worker's other tasks: to hand it to a thread and be woken again took longer than the write.
+    notes: Mutex<SentFile>,
 }
 
 /// One request's place on the list.
@@ -90,22 +91,18 @@ impl FlightEntry {
 }
 
 impl RequestsInFlight {
-    /// Starts the file's writer, and says what the last kernel noted. Nothing may leave before [`RequestsInFlight::begin`].
-    pub fn open(home: &Path, starts: u64) -> Result<(RequestsInFlight, Left), Fault> {
+    /// Says what the last kernel noted. Nothing may leave before [`RequestsInFlight::begin`].
+    pub fn open(home: &Path, starts: u64) -> (RequestsInFlight, Left) {
         let path = home.join("run/sent");
         let left = read(&path, starts);
-        let (notes, heard) = mpsc::channel();
         let list = Arc::<Mutex<List>>::default();
-        let flights = RequestsInFlight { list: list.clone(), ended: Arc::default(), notes };
-        let writer = Writer { path, list, file: None };
-        let started = std::thread::Builder::new().name("sent".into()).spawn(move || writer.run(&heard));
-        started.map_err(|error| Fault::new(FaultKind::Io, "no thread can be started", error))?;
-        Ok((flights, left))
+        let notes = Mutex::new(SentFile { path, list: list.clone(), file: None });
+        (RequestsInFlight { list, ended: Arc::default(), notes }, left)
     }
 
     /// Begins the file anew, once what it said before is on record.
-    pub async fn begin(&self, starts: u64) -> Result<(), Fault> {
-        self.write(|done| Note::Begin { starts, done }).await
+    pub fn begin(&self, starts: u64) -> Result<(), Fault> {
+        aside(|| self.notes.lock().begin(starts)).map_err(unnoted)
     }
 
     pub fn enter(&self, request: InFlightRequest) -> (FlightEntry, StopSignal) {
@@ -121,28 +118,17 @@ impl RequestsInFlight {
     }
 
     /// Notes that a request leaves. Done when the note outlives this process.
-    pub async fn leaves(&self, place: &FlightEntry, flight: Flight) -> Result<(), Fault> {
+    pub fn leaves(&self, place: &FlightEntry, flight: Flight) -> Result<(), Fault> {
         let line = serde_json::to_string(&flight).map_err(|error| Fault::new(FaultKind::Bug, "a request cannot be noted", error))?;
         if self.list.lock().left.insert(place.nth, flight).is_some() {
             return Ok(());
         }
-        self.write(|done| Note::Left { line, done }).await
+        aside(|| self.notes.lock().add(&line)).map_err(unnoted)
     }
 
     /// Everything that left and whose end is not on record.
     pub fn left(&self) -> Vec<Flight> {
         self.list.lock().left.values().cloned().collect()
-    }
-
-    async fn write(&self, note: impl FnOnce(oneshot::Sender<io::Result<()>>) -> Note) -> Result<(), Fault> {
-        let (done, written) = oneshot::channel();
-        let gone = || io::Error::other("its writer is gone");
-        let sent = self.notes.send(note(done)).map_err(|_| gone());
-        let written = match sent {
-            Ok(()) => written.await.map_err(|_| gone()).flatten(),
-            Err(error) => Err(error),
-        };
-        written.map_err(|error| Fault::new(FaultKind::Io, "a request cannot be noted before it leaves", error))
     }
 
     /// Stops the requests that `which` names. Done when each of them is settled; the stop itself has happened when this returns.
@@ -197,30 +183,19 @@ struct Head {
     starts: u64,
 }
 
-enum Note {
-    Begin { starts: u64, done: oneshot::Sender<io::Result<()>> },
-    Left { line: String, done: oneshot::Sender<io::Result<()>> },
+fn unnoted(error: io::Error) -> Fault {
+    Fault::new(FaultKind::Io, "a request cannot be noted before it leaves", error)
 }
 
-/// Writes the file. Not done by whoever asks: a write can wait for a busy disk.
-struct Writer {
+/// The file of what left.
+struct SentFile {
     path: PathBuf,
     list: Arc<Mutex<List>>,
+    /// With the kernel's number and its bytes so far, once it has begun.
     file: Option<(File, u64, u64)>,
 }
 
-impl Writer {
-    fn run(mut self, notes: &mpsc::Receiver<Note>) {
-        while let Ok(note) = notes.recv() {
-            let (written, done) = match note {
-                Note::Begin { starts, done } => (self.begin(starts), done),
-                Note::Left { line, done } => (self.add(&line), done),
-            };
-            // Who asked may be gone.
-            drop(done.send(written));
-        }
-    }
-
+impl SentFile {
     /// A file of its own, with what is on its way now, in the place of the old one.
     fn begin(&mut self, starts: u64) -> io::Result<()> {
         let mut text = serde_json::to_string(&Head { boot: boot_id(), starts })? + "\n";
@@ -292,18 +267,18 @@ mod tests {
     async fn what_left_is_known_to_the_next_kernel_of_this_life_of_the_machine_and_to_no_other() {
         let home = tempfile::tempdir().unwrap();
         std::fs::create_dir(home.path().join("run")).unwrap();
-        let (flights, left) = RequestsInFlight::open(home.path(), 0).unwrap();
+        let (flights, left) = RequestsInFlight::open(home.path(), 0);
         assert_eq!(left, Left::Unknown, "nobody wrote anything");
         let (one, _stop) = flights.enter(request(1));
-        assert!(flights.leaves(&one, flight(1)).await.is_err(), "nothing leaves before the file has begun");
+        assert!(flights.leaves(&one, flight(1)).is_err(), "nothing leaves before the file has begun");
         one.settled();
-        flights.begin(1).await.unwrap();
-        flights.leaves(&one, flight(1)).await.unwrap();
-        flights.leaves(&one, flight(1)).await.unwrap();
+        flights.begin(1).unwrap();
+        flights.leaves(&one, flight(1)).unwrap();
+        flights.leaves(&one, flight(1)).unwrap();
         let (two, _stop) = flights.enter(request(2));
-        let read = |starts| RequestsInFlight::open(home.path(), starts).unwrap().1;
+        let read = |starts| RequestsInFlight::open(home.path(), starts).1;
         assert_eq!(read(1), Left::Known(vec![flight(1)]), "the second did not leave, and a second try is no second request");
-        flights.leaves(&two, flight(2)).await.unwrap();
+        flights.leaves(&two, flight(2)).unwrap();
         assert_eq!(read(1), Left::Known(vec![flight(1), flight(2)]));
         assert_eq!(read(2), Left::Unknown, "another kernel ran since");
         let path = home.path().join("run/sent");
@@ -320,7 +295,7 @@ mod tests {
     async fn a_stop_is_over_when_each_that_it_names_has_settled() {
         let home = tempfile::tempdir().unwrap();
         std::fs::create_dir(home.path().join("run")).unwrap();
-        let (flights, _) = RequestsInFlight::open(home.path(), 0).unwrap();
+        let (flights, _) = RequestsInFlight::open(home.path(), 0);
         let ((one, _), (_two, _)) = (flights.enter(request(1)), flights.enter(request(2)));
         let why = StopCause { ending: Ending::Cancelled, words: "no".into() };
         flights.stop(&|request| request.call == CallId(9), &why).await;
@@ -333,7 +308,7 @@ mod tests {
     async fn a_request_that_comes_after_its_task_was_cancelled_is_stopped_too() {
         let home = tempfile::tempdir().unwrap();
         std::fs::create_dir(home.path().join("run")).unwrap();
-        let (flights, _) = RequestsInFlight::open(home.path(), 0).unwrap();
+        let (flights, _) = RequestsInFlight::open(home.path(), 0);
         let of = |task| InFlightRequest { task: Some(TaskId(task)), ..request(1) };
         let why = StopCause { ending: Ending::Cancelled, words: "no".into() };
         flights.list.lock().cancelled.insert(RequestOwner::Task(TaskId(1)), why);

@@ -109,7 +109,7 @@ impl Models {
     /// Opens the gateway, and says which requests of the last kernel had left. Nothing leaves before [`Models::begin`].
     pub fn open(gate: Arc<Gate>, home: &Path, settings: &gateway::ModelSettings) -> Result<(Arc<Models>, Left), Fault> {
         let ledger = gate.ledger.clone();
-        let (flights, sent) = RequestsInFlight::open(home, ledger.look(|world| world.starts))?;
+        let (flights, sent) = RequestsInFlight::open(home, ledger.look(|world| world.starts));
         let flights = Arc::new(flights);
         ledger.watch_flights({
             let flights = flights.clone();
@@ -160,8 +160,8 @@ impl Models {
     }
 
     /// From here on requests may leave: what the last kernel noted is on record.
-    pub async fn begin(&self) -> Result<(), Fault> {
-        self.flights.begin(self.ledger.look(|world| world.starts)).await
+    pub fn begin(&self) -> Result<(), Fault> {
+        self.flights.begin(self.ledger.look(|world| world.starts))
     }
 
     /// Lets go of what a process's work on a task was recorded on or answered from.

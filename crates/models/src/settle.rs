@@ -244,7 +244,7 @@ impl Settlement for ModelSettlement {
         let (provider, model, tier) = (self.provider.clone(), self.model.clone(), self.tier.to_owned());
         let flight = Flight { call, pid, task, provider, model, tier, tokens: self.reserved.0, micros: self.reserved.1, lease: self.lease };
         Box::pin(async move {
-            let noted = self.models.flights.leaves(&self.place, flight).await;
+            let noted = self.models.flights.leaves(&self.place, flight);
             noted.map_err(|fault| denial(DenialKind::Upstream, fault.to_string()))?;
             // INVARIANT: noted first. So whoever folds the world again knows of it, or it is not there any more and does not leave.
             if self.permit.stands(&self.models.ledger) {

@@ -55,7 +55,7 @@ mod terminal;
 mod workspace;
 
 pub use changes::{Change, ChangeKind, Changes, FileKind, Refused, changes};
-pub use code::release_code;
+pub use code::{release_code, release_heap, share_heaps};
 pub use disk::{DiskUse, Overfull, measure};
 pub use fault::{SandboxError, SandboxFuture, Step};
 pub use figures::{JobControl, JobFigures};

@@ -11,6 +11,7 @@ mod connection;
 mod dispatch;
 mod doctor;
 mod gateway_open;
+mod idle_memory;
 mod peer;
 mod policy_view;
 mod queue;

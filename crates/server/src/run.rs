@@ -1,6 +1,6 @@
 //! `skep kernel run`: from an empty process to a serving kernel, and out again.
 
-use crate::connection;
+use crate::{connection, idle_memory};
 use journal::{Faults, Options};
 use kernel::{Fault, FaultKind, Home, Kernel, Tuning};
 use report::WorkHold;
@@ -23,9 +23,6 @@ const OPEN_FILES: u64 = 65_536;
 
 /// How long whoever waits for an answer may take to hear it when the kernel stops.
 const ANSWERED_MAX: Duration = Duration::from_millis(500);
-
-/// A kernel that has recorded nothing for this long has nothing to do: the start is over, or the last task.
-const QUIET_AFTER: Duration = Duration::from_secs(2);
 
 /// Runs a kernel until it is told to stop. Says `ready` on stdout once it answers, or one JSON line with what, why and fix.
 pub fn run(home: &Path) -> ExitCode {
@@ -68,11 +65,14 @@ fn serve(home: &Path, input: Option<BorrowedFd<'_>>) -> Result<(), Fault> {
             None => fault.remedy(Remedy::RunDoctor),
         }
     })?;
+    sandbox::share_heaps();
     raise_open_files();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         // Each file operation may hold one thread while it lasts, and what it waits for another.
         .max_blocking_threads(256)
+        // Before memory is given back for the second time: what a thread keeps for its next use goes back with it.
+        .thread_keep_alive(idle_memory::THREADS_STAY)
         .enable_all()
         .build()
         .map_err(|error| Fault::new(FaultKind::Io, "cannot start threads", error))?;
@@ -110,7 +110,7 @@ async fn serve_in(home: Home, launcher: sandbox::Launcher, input: Option<OwnedFd
     let stop = Arc::new(Notify::new());
     let (closing, is_closing) = watch::channel(false);
     announce("ready");
-    let release = tokio::spawn(release_idle_code(kernel.clone()));
+    let release = tokio::spawn(idle_memory::release(kernel.clone()));
     let mut terminate = signal(SignalKind::terminate()).map_err(|error| Fault::new(FaultKind::Io, "cannot listen for signals", error))?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| Fault::new(FaultKind::Io, "cannot listen for signals", error))?;
     let reason = tokio::select! {
@@ -154,24 +154,6 @@ async fn end_of(input: Option<pipe::Receiver>) {
     let Some(mut input) = input else { return std::future::pending().await };
     let mut ignored = [0; 64];
     while matches!(input.read(&mut ignored).await, Ok(1..)) {}
-}
-
-/// Gives back the code that the start needed, or the work since; a kernel waits for most of its life.
-async fn release_idle_code(kernel: Arc<Kernel>) {
-    let head = || kernel.ledger.journal().head().seq;
-    let (mut last, mut released) = (head(), None);
-    loop {
-        tokio::time::sleep(QUIET_AFTER).await;
-        let now = head();
-        if now == last && released != Some(now) {
-            if let Err(error) = sandbox::release_code() {
-                world::log!("skep: cannot release code pages: {error}");
-                return;
-            }
-            released = Some(now);
-        }
-        last = now;
-    }
 }
 
 fn listen(path: &Path) -> Result<UnixListener, Fault> {

@@ -40,7 +40,8 @@ fn open_doubts(world: &World) -> Vec<String> {
     world.doubts.open().map(|doubt| format!("{}: {}", doubt.what, doubt.why)).collect()
 }
 
-fn resident_bytes() -> u64 {
+/// What this process has in memory.
+pub(crate) fn resident_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_else(|_| String::new());
     let pages: u64 = text.split(' ').nth(1).and_then(|field| field.parse().ok()).unwrap_or(0);
     pages * rustix::param::page_size() as u64

@@ -13,6 +13,12 @@ use std::time::{Duration, Instant};
 
 const SAMPLES: usize = 500;
 const CHUNKS: usize = 50_000;
+/// After a load, until a kernel is as small as it gets.
+const REST: Duration = Duration::from_secs(10);
+/// Who makes calls over the kernel's socket while others ask models.
+const CALLERS: usize = 4;
+/// Between two requests of one of eight clients.
+const PAUSE: Duration = Duration::from_millis(90);
 /// How long the provider thinks before its first byte: not at all, and as briefly as none does.
 const THINKS_MS: [u64; 2] = [0, 20];
 
@@ -23,16 +29,24 @@ fn main() {
     let port = upstream();
     let folder = tempfile::tempdir().unwrap();
     let bed = Bed::new(&skep, folder.path(), port);
+    std::thread::sleep(REST / 2);
+    let idle_kib = bed.resident_kib();
     let first_bytes: Vec<Value> = THINKS_MS.iter().map(|thinks_ms| first_bytes(&bed, port, *thinks_ms)).collect();
     let (chunks_per_s, chunks_per_core_s) = chunks(&bed);
     let soak = soak(&bed, Duration::from_secs(soak_s));
-    println!("{}", json!({"first_bytes": first_bytes, "chunks_per_s": chunks_per_s, "chunks_per_core_s": chunks_per_core_s, "soak": soak}));
+    std::thread::sleep(REST);
+    let memory = json!({"idle_kib": idle_kib, "rested_kib": bed.resident_kib()});
+    println!(
+        "{}",
+        json!({"first_bytes": first_bytes, "chunks_per_s": chunks_per_s, "chunks_per_core_s": chunks_per_core_s, "soak": soak, "memory": memory})
+    );
 }
 
 /// A kernel with a gateway, until it is dropped.
 struct Bed {
     skep: String,
     home: std::path::PathBuf,
+    project: std::path::PathBuf,
     open: Child,
     address: String,
     key: String,
@@ -55,12 +69,14 @@ impl Bed {
         };
         let status = command(&["kernel", "start", "--json"]).output().unwrap();
         assert!(status.status.success(), "no kernel");
+        std::fs::write(project.join("README.md"), "A file to read.\n").unwrap();
+        assert!(command(&["init"]).stdout(Stdio::null()).status().unwrap().success(), "no repository");
         let status: Value = serde_json::from_slice(&command(&["kernel", "status", "--json"]).output().unwrap().stdout).unwrap();
         let mut open = command(&["gateway", "open", "--json"]).stdout(Stdio::piped()).spawn().unwrap();
         let opened: Value = serde_json::Deserializer::from_reader(open.stdout.take().unwrap()).into_iter().next().unwrap().unwrap();
         let address = opened["url"].as_str().unwrap().trim_start_matches("http://").to_owned();
         let key = opened["key"].as_str().unwrap().to_owned();
-        Bed { skep: skep.to_owned(), home, open, address, key, os_pid: status["os_pid"].as_u64().unwrap() }
+        Bed { skep: skep.to_owned(), home, project, open, address, key, os_pid: status["os_pid"].as_u64().unwrap() }
     }
 
     /// Processor time of the kernel so far.
@@ -238,6 +254,26 @@ fn chunks(bed: &Bed) -> (f64, f64) {
     (CHUNKS as f64 / took.as_secs_f64(), CHUNKS as f64 / worked.as_secs_f64())
 }
 
+/// Makes one call after the other over the kernel's socket.
+fn call_until(bed: &Bed, end: Instant) {
+    let mut stream = std::os::unix::net::UnixStream::connect(bed.home.join("kernel.sock")).unwrap();
+    let params = json!({"tool": "fs.read", "input": {"path": "README.md"}, "path": bed.project});
+    let request = json!({"jsonrpc": "2.0", "id": 1, "method": "call.run", "params": params}).to_string();
+    let mut frame = u32::try_from(request.len()).unwrap().to_be_bytes().to_vec();
+    frame.extend_from_slice(request.as_bytes());
+    while Instant::now() < end {
+        stream.write_all(&frame).unwrap();
+        let mut length = [0; 4];
+        stream.read_exact(&mut length).unwrap();
+        let mut answer = vec![0; u32::from_be_bytes(length) as usize];
+        stream.read_exact(&mut answer).unwrap();
+        let answer: Value = serde_json::from_slice(&answer).unwrap();
+        assert_eq!(answer["result"]["ok"], true, "{answer}");
+        // Some hundreds a second, so that the journal of the run stays small.
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 /// Eight clients at once for a while: how many requests, how many failed, and how much larger the kernel is afterwards.
 fn soak(bed: &Bed, time: Duration) -> Value {
     if time.is_zero() {
@@ -251,6 +287,9 @@ fn soak(bed: &Bed, time: Duration) -> Value {
     let (before, files) = (bed.resident_kib(), bed.files());
     let end = Instant::now() + time;
     let counts: Vec<(u64, u64)> = std::thread::scope(|scope| {
+        for _ in 0..CALLERS {
+            scope.spawn(|| call_until(bed, end));
+        }
         let clients: Vec<_> = (0..8)
             .map(|nth: u64| {
                 scope.spawn(move || {
@@ -261,6 +300,8 @@ fn soak(bed: &Bed, time: Duration) -> Value {
                             Some(_) => done += 1,
                             None => failed += 1,
                         }
+                        // Below the records that one process may make in a minute.
+                        std::thread::sleep(PAUSE);
                         // Every now and then a client hangs up in the middle of an answer.
                         if (done + nth).is_multiple_of(50) {
                             let mut gone = Line::open(&bed.address, &bed.key);

@@ -162,7 +162,7 @@ fn idle_clients(table: &mut Table) -> Result<()> {
     let zone = prepare(&home)?;
     home.stop();
     output(&mut home.skep(&["kernel", "start"]))?;
-    // Two seconds after the last record a kernel gives back what only the work needed.
+    // Two seconds after the last record, and again four later, a kernel gives back what only the work needed.
     let settle = || std::thread::sleep(Duration::from_secs(5));
     settle();
     let before = home.resident()?;

@@ -11,17 +11,18 @@ pub(super) fn measure(table: &mut Table) -> Result<()> {
     for report in figures("gateway", &[&skep.to_string_lossy(), "120"])? {
         for line in report["first_bytes"].as_array().context("the gateway's bench has no `first_bytes`")? {
             let (direct, added) = (number(line, "direct_p50_us")?, number(line, "added_us")?);
-            let thinks = match number(line, "thinks_ms")? {
-                0.0 => "at once".to_owned(),
-                ms => format!("after {ms:.0} ms"),
+            // An answer that takes longer than the disk finds its record written.
+            let (thinks, is_paid_ahead) = match number(line, "thinks_ms")? {
+                0.0 => ("at once".to_owned(), false),
+                ms => (format!("after {ms:.0} ms"), true),
             };
             table.push(TableRow {
                 what: format!("gateway, first byte, upstream answers {thinks}"),
                 ours: format!("p50 {:.0} µs", direct + added),
                 reference: format!("direct {direct:.0} µs"),
                 figure: format!("+ {:.2} ms", added / 1e3),
-                promise: "≤ 1 ms more",
-                holds: Some(added <= 1_000.0),
+                promise: if is_paid_ahead { "≤ 0.3 ms more" } else { "≤ 1 ms more" },
+                holds: Some(added <= if is_paid_ahead { 300.0 } else { 1_000.0 }),
             });
         }
         let per_core = number(&report, "chunks_per_core_s")?;
@@ -43,6 +44,16 @@ pub(super) fn measure(table: &mut Table) -> Result<()> {
             promise: "none fails",
             // As many connections to a provider as that are kept for the next request.
             holds: Some(failed == 0.0 && files <= 32.0),
+        });
+        let memory = &report["memory"];
+        let (idle, rested) = (number(memory, "idle_kib")? / 1024.0, number(memory, "rested_kib")? / 1024.0);
+        table.push(TableRow {
+            what: "memory ten seconds after that load".into(),
+            ours: format!("{rested:.1} MB"),
+            reference: format!("idle before it {idle:.1} MB"),
+            figure: format!("+ {:.1} MB", rested - idle),
+            promise: "≤ 4 MB more",
+            holds: Some(rested - idle <= 4.0),
         });
     }
     Ok(())

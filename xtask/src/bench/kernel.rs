@@ -35,8 +35,81 @@ pub(super) fn measure(table: &mut Table) -> Result<()> {
             holds: Some(ours / echo <= 3.0),
         });
     }
+    commands(table, &home, &plain)?;
+    tasks(table, &home)?;
     large(table, &home)?;
     memory(table, &home)
+}
+
+/// Commands that ask a running kernel and print what it says, in a repository in which some tasks were done. What has work of its own is
+/// not among them: `act`, rooms, `doctor`, what git is asked for, and what reads a whole journal.
+const COMMANDS: [&[&str]; 20] = [
+    &["call", "fs.read", "path=README.md"],
+    &["call", "fs.list", "path=."],
+    &["status"],
+    &["ps"],
+    &["list", "tasks"],
+    &["list", "tools"],
+    &["list", "workers"],
+    &["log"],
+    &["usage"],
+    &["budget", "show"],
+    &["review"],
+    &["grant"],
+    &["queue"],
+    &["policy", "explain", "fs.read", "path=README.md"],
+    &["policy", "log"],
+    &["brain", "list"],
+    &["sandbox", "templates"],
+    &["sandbox", "ps"],
+    &["journal", "log"],
+    &["kernel", "status"],
+];
+
+fn commands(table: &mut Table, home: &BenchHome, plain: &str) -> Result<()> {
+    let zone = home.path.join("commands");
+    std::fs::create_dir_all(&zone)?;
+    std::fs::write(zone.join("README.md"), "A file to read.\n")?;
+    git(&zone, &["init", "-q"])?;
+    home.init(&zone)?;
+    git(&zone, &["add", "-A"])?;
+    git(&zone, &["commit", "-q", "-m", "a start"])?;
+    let script = home.path.join("read.skep");
+    std::fs::write(&script, "call fs.read path=README.md\ndone\n")?;
+    let brain = format!("script:{}", script.display());
+    for _ in 0..3 {
+        output(home.skep(&["act", "bench", "--brain", &brain, "--await"]).current_dir(&zone))?;
+    }
+    for command in COMMANDS {
+        let took = median(31, || time(|| output(home.skep(command).current_dir(&zone))))?;
+        let (what, figure) = (format!("skep {}", command.join(" ")), format!("{:.2} ms", ms(took)));
+        table.push(TableRow::promise(&what, figure, plain.to_owned(), "≤ 5 ms", ms(took) <= 5.0));
+    }
+    Ok(())
+}
+
+/// A task whose brain does nothing, and one whose brain reads one file and so has a room.
+fn tasks(table: &mut Table, home: &BenchHome) -> Result<()> {
+    let zone = home.path.join("commands");
+    let (socket, nothing) = (home.path.join("home/kernel.sock"), home.path.join("done.skep"));
+    std::fs::write(&nothing, "done\n")?;
+    for (what, script, promise) in
+        [("a task that does nothing", nothing, Some("≤ 10 ms")), ("a task that reads a file", home.path.join("read.skep"), None)]
+    {
+        let brain = format!("script:{}", script.display());
+        for line in figures("wire", &[&socket.to_string_lossy(), "task", &zone.to_string_lossy(), &brain])? {
+            let (queued, ended) = (number(&line, "queued_ms")?, number(&line, "ended_ms")?);
+            table.push(TableRow {
+                what: what.into(),
+                ours: format!("p50 {ended:.2} ms"),
+                reference: format!("until it is queued {queued:.2} ms"),
+                figure: format!("{ended:.2} ms"),
+                promise: promise.unwrap_or_default(),
+                holds: promise.map(|_| ended <= 10.0),
+            });
+        }
+    }
+    Ok(())
 }
 
 /// A command in a room of its own over a project of many files, beside one of a single file. Room, masks, base and record together.
@@ -75,13 +148,20 @@ fn large(table: &mut Table, home: &BenchHome) -> Result<()> {
 fn memory(table: &mut Table, home: &BenchHome) -> Result<()> {
     home.stop();
     output(&mut home.skep(&["kernel", "start"]))?;
+    // Some seconds after the last record a kernel has given back what only the work needed; that is idle.
+    let settle = || std::thread::sleep(Duration::from_secs(10));
+    let add = |name: String| {
+        let zone = home.path.join(name);
+        output(Command::new("git").args(["init", "-q"]).arg(&zone))?;
+        home.init(&zone)
+    };
+    // What all zones share is there with the first: the default policy, and the pages of code that set one up.
+    add("zone".into())?;
+    settle();
     let idle = home.resident()?;
     const ZONES: usize = 40;
-    for n in 0..ZONES {
-        let zone = home.path.join(format!("zone-{n}"));
-        output(Command::new("git").args(["init", "-q"]).arg(&zone))?;
-        home.init(&zone)?;
-    }
+    (0..ZONES).try_for_each(|n| add(format!("zone-{n}")))?;
+    settle();
     let more = (home.resident()? - idle).max(0.0) / ZONES as f64 / 1e3;
     table.push(TableRow::promise(
         "each more idle process",

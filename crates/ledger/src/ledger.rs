@@ -8,9 +8,11 @@
 use crate::aside::aside;
 use crate::clean;
 use crate::home::Home;
+use crate::lookup::event_in;
 use crate::volume::{self, Volume};
-use journal::{Class, Draft, Filter, Finding, Journal, JournalError, Redactor, Ticket};
+use journal::{Class, Draft, Filter, Finding, Journal, JournalError, Line, Redactor, Ticket};
 use parking_lot::Mutex;
+use std::ops::ControlFlow;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use world::budget::crash::{self, Flight};
@@ -436,6 +438,11 @@ fn read_world(bytes: &[u8]) -> Result<World, serde_json::Error> {
     serde_json::from_str(text)
 }
 
+/// The event of a line with its time, or the place of a line that is none.
+fn read_event(line: &Line<'_>) -> Result<(Event, i64), (u64, serde_json::Error)> {
+    event_in(line).map(|event| (event, line.at_ms)).map_err(|error| (line.seq, error))
+}
+
 /// Folds a journal to its present. An unknown kind or version stops here and is never skipped.
 fn fold(journal: &Journal) -> Result<(World, Vec<Finding>), Fault> {
     let (mut world, from) = match journal.snapshot().map_err(fault)? {
@@ -447,19 +454,18 @@ fn fold(journal: &Journal) -> Result<(World, Vec<Finding>), Fault> {
         None => (World::default(), 0),
     };
     let mut failed = None;
-    let findings = journal
-        .replay(from, |record| match serde_json::from_str::<Event>(&record.line) {
-            Ok(event) => {
-                world.apply(&event, record.at_ms);
-                std::ops::ControlFlow::Continue(())
-            }
-            Err(error) => {
-                let what = format!("record {} is not one this version understands", record.seq);
-                failed = Some(Fault::new(FaultKind::Bug, what, error).fix("run the version of skep that wrote it, or a newer one"));
-                std::ops::ControlFlow::Break(())
-            }
-        })
-        .map_err(fault)?;
+    let take = |read: Result<(Event, i64), (u64, serde_json::Error)>| match read {
+        Ok((event, at_ms)) => {
+            world.apply(&event, at_ms);
+            ControlFlow::Continue(())
+        }
+        Err((seq, error)) => {
+            let what = format!("record {seq} is not one this version understands");
+            failed = Some(Fault::new(FaultKind::Bug, what, error).fix("run the version of skep that wrote it, or a newer one"));
+            ControlFlow::Break(())
+        }
+    };
+    let findings = journal.replay(from, read_event, take).map_err(fault)?;
     match failed {
         Some(fault) => Err(fault),
         None => Ok((world, findings)),

@@ -6,6 +6,7 @@
 use crate::call_facts::{CallFacts, Details, Who, used_room};
 use crate::describe::network_target;
 use crate::judge::{CallerRights, LOST};
+use crate::sight::PastSights;
 use crate::trial::CallRange;
 use crate::zone::TrustedPolicy;
 use crate::{Gate, MODEL_REQUEST, Request};
@@ -36,13 +37,14 @@ pub(crate) struct PastCalls<'a> {
     tried: &'a Arc<TrustedPolicy>,
     /// Exact calls that were asked about because a crash had interrupted them.
     lost: HashSet<String>,
+    sights: PastSights,
     callers: Mutex<HashMap<(Pid, Option<TaskId>), Option<Arc<PastCaller>>>>,
     rooms: Mutex<HashMap<RoomKey, Result<UsedRoom, Refusal>>>,
 }
 
 /// What calls of one process in one task share.
 struct PastCaller {
-    sight: Sight,
+    sight: Arc<Sight>,
     rights: CallerRights,
 }
 
@@ -97,7 +99,7 @@ enum PastWord {
 }
 
 /// A call as a record tells it.
-struct Past<'a> {
+struct RecordedCall<'a> {
     pid: Pid,
     task: Option<TaskId>,
     tool: &'a str,
@@ -108,10 +110,10 @@ struct Past<'a> {
     run_mode: Option<&'a str>,
 }
 
-impl<'a> Past<'a> {
+impl<'a> RecordedCall<'a> {
     /// A live call in the room that it would have now.
-    fn of(pid: Pid, task: Option<TaskId>, tool: &'a str, input: Value, paths: &'a [String], size: Option<u64>) -> Past<'a> {
-        Past { pid, task, tool, input, paths, size, rooms: None, run_mode: None }
+    fn of(pid: Pid, task: Option<TaskId>, tool: &'a str, input: Value, paths: &'a [String], size: Option<u64>) -> RecordedCall<'a> {
+        RecordedCall { pid, task, tool, input, paths, size, rooms: None, run_mode: None }
     }
 }
 
@@ -120,7 +122,16 @@ impl<'a> PastCalls<'a> {
         let is_lost = |review: &&world::Review| review.rules.iter().any(|rule| rule == LOST);
         let lost = gate.ledger.look(|world| world.reviews.values().filter(is_lost).map(|review| review.bind.clone()).collect());
         let in_force = gate.policies.trusted(zone.id)?;
-        Ok(PastCalls { gate, zone, in_force, tried, lost, callers: Mutex::default(), rooms: Mutex::default() })
+        Ok(PastCalls {
+            gate,
+            zone,
+            in_force,
+            tried,
+            lost,
+            sights: PastSights::default(),
+            callers: Mutex::default(),
+            rooms: Mutex::default(),
+        })
     }
 
     /// What `make` makes of the newest calls, oldest first.
@@ -180,11 +191,11 @@ impl<'a> PastCalls<'a> {
     fn word(&self, record: &Record) -> Result<Option<PastWord>, Stop> {
         Ok(match event_of(record)? {
             Event::ReviewAsked(e) => {
-                let past = Past::of(e.pid, e.task, &e.tool, e.input, &e.paths, e.size);
+                let past = RecordedCall::of(e.pid, e.task, &e.tool, e.input, &e.paths, e.size);
                 self.facts_of(past, None)?.map(|(call, ..)| PastWord::Asked(e.review, call.seen().clone()))
             }
             Event::CallRefused(e) if e.code == Code::Denied => {
-                let past = Past::of(e.pid, e.task, &e.tool, e.input, &e.paths, e.size);
+                let past = RecordedCall::of(e.pid, e.task, &e.tool, e.input, &e.paths, e.size);
                 self.facts_of(past, None)?.map(|(call, ..)| PastWord::Refused(call.seen().clone()))
             }
             Event::ReviewAnswered(e) => Some(PastWord::Answered(e.review, e.answer)),
@@ -196,18 +207,18 @@ impl<'a> PastCalls<'a> {
         let (found, then, by_token, lost) = match event_of(record)? {
             Event::CallAdmitted(e) => {
                 let (rooms, run_mode) = (e.rooms.as_deref(), e.run_mode.as_deref());
-                let past = Past { rooms, run_mode, ..Past::of(e.pid, e.task, &e.tool, e.input, &e.paths, e.size) };
+                let past = RecordedCall { rooms, run_mode, ..RecordedCall::of(e.pid, e.task, &e.tool, e.input, &e.paths, e.size) };
                 let then = if e.grant.is_some() { Action::RequireReview } else { Action::Allow };
                 let lost = (e.grant.is_some() && self.lost.contains(&e.bind)).then_some(e.bind);
                 (self.facts_of(past, Some(e.read_only))?, then, e.token.is_some(), lost)
             }
             // Only what policy refused: a call that did not fit its tool says nothing about rules, and neither does a ban.
             Event::CallRefused(e) if e.code == Code::Denied && !by_ban(&e.rules) => {
-                let past = Past::of(e.pid, e.task, &e.tool, e.input, &e.paths, e.size);
+                let past = RecordedCall::of(e.pid, e.task, &e.tool, e.input, &e.paths, e.size);
                 (self.facts_of(past, None)?, Action::Deny, false, None)
             }
             Event::ReviewAsked(e) if e.tool != MERGE => {
-                let past = Past::of(e.pid, e.task, &e.tool, e.input, &e.paths, e.size);
+                let past = RecordedCall::of(e.pid, e.task, &e.tool, e.input, &e.paths, e.size);
                 let lost = e.rules.iter().any(|rule| rule == LOST).then_some(e.bind);
                 (self.facts_of(past, None)?, Action::RequireReview, false, lost)
             }
@@ -232,7 +243,7 @@ impl<'a> PastCalls<'a> {
             of_task.or(process.zone).is_none_or(|of| of == self.zone.id).then(|| CallerRights::of_past(world, who, &now))
         });
         let found = match rights {
-            Some(rights) => Some(Arc::new(PastCaller { sight: self.gate.proposed_sight(who, self.tried)?, rights })),
+            Some(rights) => Some(Arc::new(PastCaller { sight: self.gate.past_sight(&self.sights, who, self.tried)?, rights })),
             None => None,
         };
         self.callers.lock().insert((pid, task), found.clone());
@@ -240,7 +251,7 @@ impl<'a> PastCalls<'a> {
     }
 
     /// The room that a call would have by the files that are tried: their `skep.yml` may give its tool another one, or none.
-    fn room(&self, past: &Past<'_>, tool: &tool::RegisteredTool) -> Result<Result<UsedRoom, Refusal>, Stop> {
+    fn room(&self, past: &RecordedCall<'_>, tool: &tool::RegisteredTool) -> Result<Result<UsedRoom, Refusal>, Stop> {
         let template = past.input.get("template").and_then(Value::as_str).map(str::to_owned);
         let key = RoomKey { tool: past.tool.to_owned(), template, by_operator: past.pid == Pid::OPERATOR };
         if let Some(known) = self.rooms.lock().get(&key) {
@@ -258,11 +269,15 @@ impl<'a> PastCalls<'a> {
 
     /// A call of the past as it would be described now, why it would get no room, and who made it.
     #[expect(clippy::type_complexity, reason = "three answers to one question")]
-    fn facts_of(&self, past: Past<'_>, read_only: Option<bool>) -> Result<Option<(CallFacts, Option<Refusal>, Arc<PastCaller>)>, Stop> {
+    fn facts_of(
+        &self,
+        past: RecordedCall<'_>,
+        read_only: Option<bool>,
+    ) -> Result<Option<(CallFacts, Option<Refusal>, Arc<PastCaller>)>, Stop> {
         let Some(caller) = self.caller(past.pid, past.task)? else { return Ok(None) };
         let found = self.gate.tools.get(past.tool);
         let given = found.filter(|tool| tool.manifest().room == tool::Room::Sandbox).map(|tool| self.room(&past, tool)).transpose()?;
-        let Past { pid, task, tool, input, paths, size, rooms, run_mode } = past;
+        let RecordedCall { pid, task, tool, input, paths, size, rooms, run_mode } = past;
         let (mut host, mut port, mut method) = network_target(&input);
         let (mut command, mut tier) = (found.and_then(|tool| tool.command(&input)), String::new());
         let text = |key: &str| input[key].as_str().map(str::to_owned);

@@ -165,7 +165,8 @@ impl Gate {
             let mut calls = past.newest(range, |call| call)?;
             if !calls.is_empty() {
                 let loaded = self.policies.load_candidates(&bundle.rules).await?;
-                let candidates = loaded.map_err(|flaw| Refusal::new(Code::BadInput, format!(".skep/rules/{flaw}")).hint("mend the rule"))?;
+                let candidates =
+                    loaded.map_err(|flaw| Refusal::new(Code::BadInput, format!(".skep/rules/{flaw}")).hint("mend the rule"))?;
                 for PastCall { call, .. } in &mut calls {
                     call.ask_candidates(self, &candidate.policy, &candidates.extensions).await;
                 }

@@ -121,7 +121,11 @@ impl Prepared {
         canon::push_json(&mut middle, draft.payload.get());
         let (pid, task) = canon::subject(&middle[from..]);
         assert!(draft.pid.is_none() || draft.pid == pid, "draft `{}` and its payload name different pids", draft.kind);
-        assert!(draft.task.is_none() || draft.task.as_deref() == task.as_deref(), "draft `{}` and its payload name different tasks", draft.kind);
+        assert!(
+            draft.task.is_none() || draft.task.as_deref() == task.as_deref(),
+            "draft `{}` and its payload name different tasks",
+            draft.kind
+        );
         let task = task.map(Cow::into_owned);
         Self { kind: draft.kind, session: draft.session, pid, task, at_ms: draft.at_ms, middle }
     }

@@ -39,7 +39,7 @@ pub use fault::{Faults, Point};
 pub use log::{Journal, Opened, Options};
 pub use read::{Filter, Record};
 pub use redact::{OWN_KEY, REDACTED, Redactor};
-pub use slices::Line;
+pub use slices::StoredLine;
 pub use snapshot::Snapshot;
 pub use ticket::{Receipt, Ticket};
 pub use vault::Vault;

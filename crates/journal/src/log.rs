@@ -25,7 +25,7 @@ use crate::index::{self, RecordIndex};
 use crate::read::{self, Filter, ReadConnections, Record};
 use crate::reserve::Reserve;
 use crate::seal::{self, Sealer, Slots};
-use crate::slices::Line;
+use crate::slices::StoredLine;
 use crate::snapshot::{self, Snapshot};
 use crate::store::{self, Store};
 use crate::ticket::{Receipt, Ticket};
@@ -279,7 +279,7 @@ impl Journal {
     pub fn replay<M: Send>(
         &self,
         from_seq: u64,
-        make: impl Fn(&Line<'_>) -> M + Sync,
+        make: impl Fn(&StoredLine<'_>) -> M + Sync,
         mut take: impl FnMut(M) -> ControlFlow<()>,
     ) -> Result<Vec<Finding>, JournalError> {
         let Inner { store, genesis, .. } = &*self.0;

@@ -11,7 +11,7 @@ use rusqlite::{Connection, params_from_iter};
 use crate::error::JournalError;
 use crate::index::{IndexPlan, PLACES_MAX, RecordIndex};
 use crate::layout::Layout;
-use crate::slices::{self, Line, SliceOutcome, SliceWork};
+use crate::slices::{self, SliceOutcome, SliceWork, StoredLine};
 use crate::store::{self, Store, StoredRow};
 use crate::verify::Checker;
 
@@ -67,8 +67,8 @@ impl Record {
     }
 
     /// The line with its parts.
-    pub fn as_line(&self) -> Line<'_> {
-        Line::new(self.seq, self.at_ms, &self.line, Layout::parse(&self.line).ok().as_ref())
+    pub fn as_line(&self) -> StoredLine<'_> {
+        StoredLine::new(self.seq, self.at_ms, &self.line, Layout::parse(&self.line).ok().as_ref())
     }
 
     fn layout(&self) -> Result<Layout<'_>, JournalError> {
@@ -131,16 +131,18 @@ pub(crate) fn replay<M: Send>(
     store: &Store,
     db: &Connection,
     checker: &mut Checker,
-    make: &(impl Fn(&Line<'_>) -> M + Sync),
+    make: &(impl Fn(&StoredLine<'_>) -> M + Sync),
     take: &mut dyn FnMut(M) -> ControlFlow<()>,
 ) -> Result<(), JournalError> {
     let mut goes_on = true;
     if let Some(all) = slices::range(db, checker) {
-        let some = |line: &Line<'_>| Some(make(line));
+        let some = |line: &StoredLine<'_>| Some(make(line));
         let work = SliceWork { store, genesis: checker.genesis, sealed: None, make: &some };
         slices::each(&work, &all, &mut |range, outcome| {
             let is_taken = match outcome {
-                SliceOutcome::Accepted(slice) if checker.accept(&range, &slice) => slice.made.into_iter().try_for_each(&mut *take).is_continue(),
+                SliceOutcome::Accepted(slice) if checker.accept(&range, &slice) => {
+                    slice.made.into_iter().try_for_each(&mut *take).is_continue()
+                }
                 SliceOutcome::Accepted(_) | SliceOutcome::Unclean => replay_each(db, checker, Some(range.end), make, take)?,
                 SliceOutcome::Unwhole => return Ok(ControlFlow::Break(())),
             };
@@ -159,14 +161,14 @@ fn replay_each<M>(
     db: &Connection,
     checker: &mut Checker,
     before_seq: Option<u64>,
-    make: &impl Fn(&Line<'_>) -> M,
+    make: &impl Fn(&StoredLine<'_>) -> M,
     take: &mut dyn FnMut(M) -> ControlFlow<()>,
 ) -> Result<bool, JournalError> {
     let filter = Filter { after_seq: checker.tip.count.checked_sub(1), before_seq, ..Filter::default() };
     each(db, &filter, &mut |stored| {
         let layout = checker.check(stored);
         let record = Record::of(stored)?;
-        Ok(take(make(&Line::new(record.seq, record.at_ms, &record.line, layout.as_ref()))))
+        Ok(take(make(&StoredLine::new(record.seq, record.at_ms, &record.line, layout.as_ref()))))
     })
 }
 

@@ -18,7 +18,7 @@ use crate::verify::Checker;
 
 /// One stored line.
 #[derive(Debug)]
-pub struct Line<'a> {
+pub struct StoredLine<'a> {
     pub seq: u64,
     pub at_ms: i64,
     /// The bytes that the chain is made of, without the newline.
@@ -27,7 +27,7 @@ pub struct Line<'a> {
     pub parts: Option<(Cow<'a, str>, &'a str)>,
 }
 
-impl<'a> Line<'a> {
+impl<'a> StoredLine<'a> {
     pub(crate) fn new(seq: u64, at_ms: i64, text: &'a str, layout: Option<&Layout<'a>>) -> Self {
         Self { seq, at_ms, text, parts: layout.map(|layout| (canon::unescape(layout.kind), layout.payload)) }
     }
@@ -79,7 +79,7 @@ type TakeSlice<'a, M> = &'a mut dyn FnMut(Range<u64>, SliceOutcome<M>) -> Result
 /// Hands the slices of `range` to `take`, in order, until it has enough.
 pub(crate) fn each<M: Send, F>(work: &SliceWork<'_, F>, range: &Range<u64>, take: TakeSlice<'_, M>) -> Result<(), JournalError>
 where
-    F: Fn(&Line<'_>) -> Option<M> + Sync,
+    F: Fn(&StoredLine<'_>) -> Option<M> + Sync,
 {
     let check = |db: &Connection, slice: &Range<u64>| work.check(db, slice).unwrap_or(SliceOutcome::Unwhole);
     lanes::run(work.store, range, false, &check, &mut |slice, outcome| take(slice, outcome.unwrap_or(SliceOutcome::Unwhole)))
@@ -88,7 +88,7 @@ where
 impl<F> SliceWork<'_, F> {
     fn check<M>(&self, db: &Connection, range: &Range<u64>) -> Result<SliceOutcome<M>, rusqlite::Error>
     where
-        F: Fn(&Line<'_>) -> Option<M>,
+        F: Fn(&StoredLine<'_>) -> Option<M>,
     {
         let sql = format!("SELECT {} FROM record WHERE seq >= ?1 AND seq < ?2 ORDER BY seq", store::COLUMNS);
         let mut statement = db.prepare_cached(&sql)?;
@@ -107,7 +107,7 @@ impl<F> SliceWork<'_, F> {
                 follows = layout.as_ref().and_then(|layout| layout.hash_prev?.as_bytes().try_into().ok());
             }
             if let (Some(text), Some(at_ms)) = (stored.line, stored.at_ms) {
-                made.extend((self.make)(&Line::new(stored.seq.cast_unsigned(), at_ms, text, layout.as_ref())));
+                made.extend((self.make)(&StoredLine::new(stored.seq.cast_unsigned(), at_ms, text, layout.as_ref())));
             }
         }
         Ok(match () {

@@ -18,7 +18,7 @@ use crate::chain::{Genesis, Hash, Head, Tip, hex};
 use crate::error::JournalError;
 use crate::evidence;
 use crate::seal::{self, Seal, Slots};
-use crate::slices::{self, Line, SliceOutcome, SliceWork};
+use crate::slices::{self, SliceOutcome, SliceWork, StoredLine};
 use crate::store::{self, Store};
 use blobs::{BlobCheck, NamedBlobs};
 pub(crate) use checker::Checker;
@@ -197,7 +197,7 @@ pub(crate) fn verify_store(home: &Path, store: &Store, names: Names, at: &dyn Fn
 /// Checks every record: in slices on several threads, and what they do not accept one by one.
 fn check_all(store: &Store, db: &Connection, checker: &mut Checker, names: Names, at: &dyn Fn(u64)) -> Result<(), JournalError> {
     if let Some(all) = slices::range(db, checker) {
-        let make = |line: &Line<'_>| {
+        let make = |line: &StoredLine<'_>| {
             let (kind, payload) = line.parts.as_ref()?;
             NamedBlobs::of(names, kind, payload).map(|named| (line.seq, named))
         };

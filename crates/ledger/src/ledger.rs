@@ -8,16 +8,15 @@
 use crate::aside::aside;
 use crate::clean;
 use crate::home::Home;
-use crate::lookup::event_in;
 use crate::volume::{self, Volume};
-use journal::{Class, Draft, Filter, Finding, Journal, JournalError, Line, Redactor, Ticket};
+use journal::{Class, Draft, Filter, Finding, Journal, JournalError, Redactor, Snapshot, StoredLine, Ticket};
 use parking_lot::Mutex;
 use std::ops::ControlFlow;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use world::budget::crash::{self, Flight};
 use world::event::RecordsDropped;
-use world::{Code, Event, Pid, Refusal, TaskId, Weight, World, limits};
+use world::{Code, Event, FoldStep, Pid, Refusal, TaskId, Weight, World, limits};
 use world::{Fault, FaultKind};
 
 /// When a process that flooded the journal may make calls again: its minute is over by then.
@@ -109,9 +108,14 @@ impl Keeping<'_> {
 }
 
 impl Ledger {
-    /// Folds the journal from its newest good snapshot, and says what the fold found wrong with the chain on its way.
-    pub fn open(home: Arc<Home>, journal: Journal, redactor: Arc<Redactor>) -> Result<(Ledger, Vec<Finding>), Fault> {
-        let (world, findings) = fold(&journal)?;
+    /// Folds the journal from the snapshot that its opening found, and says what the fold found wrong with the chain on its way.
+    pub fn open(
+        home: Arc<Home>,
+        journal: Journal,
+        snapshot: Option<Snapshot>,
+        redactor: Arc<Redactor>,
+    ) -> Result<(Ledger, Vec<Finding>), Fault> {
+        let (world, findings) = fold(&journal, snapshot)?;
         let state = State {
             world,
             generation: 0,
@@ -418,7 +422,7 @@ impl State {
             if journal.barrier().wait().is_err() {
                 journal.recover().map_err(fault)?;
             }
-            fold(journal)
+            fold(journal, journal.snapshot().map_err(fault)?)
         })?;
         self.volume = Volume::default();
         self.folded = true;
@@ -438,14 +442,19 @@ fn read_world(bytes: &[u8]) -> Result<World, serde_json::Error> {
     serde_json::from_str(text)
 }
 
-/// The event of a line with its time, or the place of a line that is none.
-fn read_event(line: &Line<'_>) -> Result<(Event, i64), (u64, serde_json::Error)> {
-    event_in(line).map(|event| (event, line.at_ms)).map_err(|error| (line.seq, error))
+/// What a line changes and when, or the place of a line that is no event.
+fn read_step(line: &StoredLine<'_>) -> Result<(FoldStep, i64), (u64, serde_json::Error)> {
+    let step = match &line.parts {
+        Some((kind, payload)) => FoldStep::parse(kind, payload),
+        // Out of the format: the chain's check tells of it, and what it says still counts.
+        None => serde_json::from_str::<Event>(line.text).map(FoldStep::from),
+    };
+    step.map(|step| (step, line.at_ms)).map_err(|error| (line.seq, error))
 }
 
 /// Folds a journal to its present. An unknown kind or version stops here and is never skipped.
-fn fold(journal: &Journal) -> Result<(World, Vec<Finding>), Fault> {
-    let (mut world, from) = match journal.snapshot().map_err(fault)? {
+fn fold(journal: &Journal, snapshot: Option<Snapshot>) -> Result<(World, Vec<Finding>), Fault> {
+    let (mut world, from) = match snapshot {
         Some(snapshot) => match read_world(&snapshot.bytes) {
             Ok(world) => (world, snapshot.seq + 1),
             // Written by another version: the records are the truth, the snapshot only a shortcut.
@@ -454,9 +463,9 @@ fn fold(journal: &Journal) -> Result<(World, Vec<Finding>), Fault> {
         None => (World::default(), 0),
     };
     let mut failed = None;
-    let take = |read: Result<(Event, i64), (u64, serde_json::Error)>| match read {
-        Ok((event, at_ms)) => {
-            world.apply(&event, at_ms);
+    let take = |read: Result<(FoldStep, i64), (u64, serde_json::Error)>| match read {
+        Ok((step, at_ms)) => {
+            world.fold(step, at_ms);
             ControlFlow::Continue(())
         }
         Err((seq, error)) => {
@@ -465,7 +474,7 @@ fn fold(journal: &Journal) -> Result<(World, Vec<Finding>), Fault> {
             ControlFlow::Break(())
         }
     };
-    let findings = journal.replay(from, read_event, take).map_err(fault)?;
+    let findings = journal.replay(from, read_step, take).map_err(fault)?;
     match failed {
         Some(fault) => Err(fault),
         None => Ok((world, findings)),

@@ -85,16 +85,13 @@ pub fn unknown_task(id: TaskId) -> Refusal {
 
 /// The event of a record.
 pub fn event_of(record: &journal::Record) -> Result<Event, Fault> {
-    event_in(&record.as_line()).map_err(|error| Fault::new(FaultKind::Bug, "a record cannot be read", error))
-}
-
-/// The event of a line.
-pub(crate) fn event_in(line: &journal::Line<'_>) -> Result<Event, serde_json::Error> {
-    match &line.parts {
+    let line = record.as_line();
+    let event = match &line.parts {
         Some((kind, payload)) => Event::parse(kind, payload),
         // Out of the format: the chain's check tells of it, and what it says still counts.
         None => serde_json::from_str(line.text),
-    }
+    };
+    event.map_err(|error| Fault::new(FaultKind::Bug, "a record cannot be read", error))
 }
 
 /// What a process is called; its pid where it is not known.

@@ -137,12 +137,20 @@ impl Past {
             let file = format!("src/part_{}/file_{}.rs", number % 40, (number * 7 + step * 3) % 500);
             self.call(of, "fs.read", json!({"path": file}), &[&file], true, "read-project", None)?;
             match step % 5 {
-                0 => self.call(of, "search.grep", json!({"pattern": "fn parse_[a-z]+", "path": "src"}), &["src"], true, "read-project", None)?,
+                0 => self.call(
+                    of,
+                    "search.grep",
+                    json!({"pattern": "fn parse_[a-z]+", "path": "src"}),
+                    &["src"],
+                    true,
+                    "read-project",
+                    None,
+                )?,
                 1 | 3 => {
                     let text = "    assert_eq!(parse(\"1 + 2\"), Ok(Expr::Add(1, 2)));\n".repeat(4);
                     self.call(of, "fs.write", json!({"path": file, "content": text}), &[&file], false, "write-overlay", None)?;
                 }
-                2 => self.call(of, "shell.run", json!({"argv": ["cargo", "test", "-q"]}), &[], false, "run-in-sandbox", None)?,
+                2 => self.call(of, "shell.run", json!({"command": ["cargo", "test", "-q"]}), &[], false, "run-in-sandbox", None)?,
                 _ if number.is_multiple_of(2) => self.question(of, number)?,
                 _ => self.refusal(of)?,
             }
@@ -152,22 +160,50 @@ impl Past {
     }
 
     #[expect(clippy::too_many_arguments, reason = "the fields of one record")]
-    fn call(&mut self, of: Option<&str>, tool: &str, input: Value, paths: &[&str], reads: bool, rule: &str, grant: Option<&str>) -> Fallible<()> {
+    fn call(
+        &mut self,
+        of: Option<&str>,
+        tool: &str,
+        input: Value,
+        paths: &[&str],
+        reads: bool,
+        rule: &str,
+        grant: Option<&str>,
+    ) -> Fallible<()> {
         let call = self.admit(of, tool, &input, paths, reads, rule, grant)?;
         let output = match tool {
-            "shell.run" => json!({"exit": 0, "stdout": "running 12 tests\n............\ntest result: ok. 12 passed\n", "stderr": "", "ms": 812}),
-            "search.grep" => json!({"matches": [{"path": "src/lib.rs", "line": 17, "text": "fn parse_line(text: &str) -> Option<Line> {"}], "truncated": false}),
+            "shell.run" => {
+                json!({"exit": 0, "stdout": "running 12 tests\n............\ntest result: ok. 12 passed\n", "stderr": "", "ms": 812})
+            }
+            "search.grep" => {
+                json!({"matches": [{"path": "src/lib.rs", "line": 17, "text": "fn parse_line(text: &str) -> Option<Line> {"}], "truncated": false})
+            }
             _ => {
-                let content = "//! One part of the parser.\n\nuse crate::token::Token;\n\npub fn parse(tokens: &[Token]) -> Result<Expr, Error> {\n".repeat(3);
+                let content =
+                    "//! One part of the parser.\n\nuse crate::token::Token;\n\npub fn parse(tokens: &[Token]) -> Result<Expr, Error> {\n"
+                        .repeat(3);
                 json!({"bytes": content.len(), "content": content, "encoding": "utf-8", "offset": 0, "path": paths.first(), "size": content.len(), "truncated": false})
             }
         };
         let pid = self.worker;
-        self.record("call.finished", of, json!({"pid": pid, "call": call, "ok": true, "output": output, "blob": null, "blob_bytes": 0, "ms": 3}))
+        self.record(
+            "call.finished",
+            of,
+            json!({"pid": pid, "call": call, "ok": true, "output": output, "blob": null, "blob_bytes": 0, "ms": 3}),
+        )
     }
 
     #[expect(clippy::too_many_arguments, reason = "the fields of one record")]
-    fn admit(&mut self, of: Option<&str>, tool: &str, input: &Value, paths: &[&str], reads: bool, rule: &str, grant: Option<&str>) -> Fallible<String> {
+    fn admit(
+        &mut self,
+        of: Option<&str>,
+        tool: &str,
+        input: &Value,
+        paths: &[&str],
+        reads: bool,
+        rule: &str,
+        grant: Option<&str>,
+    ) -> Fallible<String> {
         let call = self.world.next_call().to_string();
         let (digest, bind) = (self.hash(), self.hash());
         let rooms = if tool == "shell.run" { json!([{"template": "default", "network": "none"}]) } else { json!([]) };
@@ -199,15 +235,20 @@ impl Past {
                 "parts": {"input": 2436, "output": 4650, "cache": 4200}}),
         )?;
         let output = json!({"bytes": 9_412, "complete": true, "status": 200});
-        self.record("call.finished", of, json!({"pid": pid, "call": call, "ok": true, "output": output, "blob": null, "blob_bytes": 0, "ms": 4_120}))
+        self.record(
+            "call.finished",
+            of,
+            json!({"pid": pid, "call": call, "ok": true, "output": output, "blob": null, "blob_bytes": 0, "ms": 4_120}),
+        )
     }
 
     /// A person is asked about a dependency, and says yes to most.
     fn question(&mut self, of: Option<&str>, number: u64) -> Fallible<()> {
         let (pid, zone) = (self.worker, self.zone);
         let (review, bind) = (self.world.next_review().to_string(), self.hash());
-        let input = json!({"argv": ["npm", "install", format!("left-pad-{}", number % 97)]});
-        let (what, reason) = (json!({"is": "exact", "tool": "shell.run", "bind": bind}), "a new dependency is foreign code that runs as yours");
+        let input = json!({"command": ["npm", "install", format!("left-pad-{}", number % 97)]});
+        let (what, reason) =
+            (json!({"is": "exact", "tool": "shell.run", "bind": bind}), "a new dependency is foreign code that runs as yours");
         self.calls += 1;
         self.record(
             "review.asked",
@@ -216,7 +257,11 @@ impl Past {
                 "rules": ["install-dependencies"], "paths": [], "size": null, "zone": zone, "whole": null, "room": {"template": "default", "network": "none"}}),
         )?;
         let answer = if number % 97 < 90 { "allow" } else { "deny" };
-        self.record("review.answered", of, json!({"pid": pid, "review": review, "answer": answer, "by": "operator", "reason": null, "alternative": null}))?;
+        self.record(
+            "review.answered",
+            of,
+            json!({"pid": pid, "review": review, "answer": answer, "by": "operator", "reason": null, "alternative": null}),
+        )?;
         if answer == "deny" {
             return Ok(());
         }

@@ -54,16 +54,19 @@ fn ratio(ours: f64, raw: f64) -> f64 {
 }
 
 fn draft(n: u64) -> Fallible<Draft> {
+    draft_of(n, n % 64)
+}
+
+fn draft_of(n: u64, task: u64) -> Fallible<Draft> {
     let payload = format!(
-        r#"{{"pid":{},"task":"task-{}","call":"call-{n}","tool":"fs.write","path":"src/module/file_{n}.rs","digest":"9674c54d1416a9d4f72de66b25526e946ef34c89419fe256ffefc2f6bd61f6df"}}"#,
+        r#"{{"pid":{},"task":"task-{task}","call":"call-{n}","tool":"fs.write","path":"src/module/file_{n}.rs","digest":"9674c54d1416a9d4f72de66b25526e946ef34c89419fe256ffefc2f6bd61f6df"}}"#,
         n % 64,
-        n % 64
     );
     Ok(Draft {
         kind: "call.admitted",
         session: "s-1".into(),
         pid: Some(n % 64),
-        task: Some(format!("task-{}", n % 64)),
+        task: Some(format!("task-{task}")),
         payload: RawValue::from_string(payload)?,
         at_ms: 1_794_000_000_000 + n.cast_signed(),
         class: Class::Fact,
@@ -157,7 +160,7 @@ fn fill(home: &Path) -> Fallible<()> {
     let (journal, _) = Journal::open(home, Options::default())?;
     let of_task = |n: u64| {
         let kind = if n.is_multiple_of(100_000) { "policy.updated" } else { ["call.admitted", "call.finished"][usize::from(n % 2 == 1)] };
-        Ok(Draft { kind, task: Some(format!("task-{}", n / 50)), ..draft(n)? })
+        Ok(Draft { kind, ..draft_of(n, n / 50)? })
     };
     let mut last = None;
     for from in (0..HISTORY_RECORDS).step_by(1000) {

@@ -53,7 +53,13 @@ pub(super) fn measure(table: &mut Table) -> Result<()> {
             holds: Some(ours / raw >= 0.3),
         });
         let seconds = number(&report["verify"], "seconds")?;
-        table.push(TableRow::promise("journal verify, a million records", format!("{seconds:.2} s"), String::new(), "≤ 1 s", seconds <= 1.0));
+        table.push(TableRow::promise(
+            "journal verify, a million records",
+            format!("{seconds:.2} s"),
+            String::new(),
+            "≤ 1 s",
+            seconds <= 1.0,
+        ));
     }
     Ok(())
 }

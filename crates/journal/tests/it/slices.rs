@@ -46,7 +46,10 @@ fn a_flaw_where_two_slices_meet_is_told_once_and_at_its_place() {
         let gone = format!("DELETE FROM record WHERE seq = {last}");
         check(&gone, &[(last, Flaw::RecordMissing), (last + 1, Flaw::ChainBroken)]);
     }
-    check(&(edit(999) + &edit(1_000) + &edit(2_500)), &[(1_000, Flaw::ChainBroken), (1_001, Flaw::ChainBroken), (2_501, Flaw::ChainBroken)]);
+    check(
+        &(edit(999) + &edit(1_000) + &edit(2_500)),
+        &[(1_000, Flaw::ChainBroken), (1_001, Flaw::ChainBroken), (2_501, Flaw::ChainBroken)],
+    );
     let slices = "DELETE FROM record WHERE seq >= 900 AND seq < 3100";
     check(slices, &[(900, Flaw::RecordMissing), (3_100, Flaw::ChainBroken)]);
 }
@@ -84,7 +87,8 @@ fn replay_hands_over_every_record_in_order_and_tells_the_same_flaws() {
         let (journal, _) = open(home.path());
         for from in [0, 500, 1_000] {
             let mut seen = Vec::new();
-            let make = |line: &journal::Line<'_>| (line.seq, line.parts.as_ref().unwrap().1.contains(&format!("record {} ", line.seq)));
+            let make =
+                |line: &journal::StoredLine<'_>| (line.seq, line.parts.as_ref().unwrap().1.contains(&format!("record {} ", line.seq)));
             let take = |(seq, is_own): (u64, bool)| {
                 assert_eq!(is_own, !sql.contains(&format!("seq = {seq};")), "{seq}");
                 seen.push(seq);

@@ -110,9 +110,17 @@ mod tests {
     fn one_pass_tells_tasks_and_roles_apart() {
         let records = [
             record("policy.updated", None, r#"{"pid":1,"zone":"zone-1","blob":"p","version":1,"by":"o"}"#),
-            record("call.finished", Some("task-2"), r#"{"pid":3,"task":"task-2","call":"call-1","ok":true,"output":{},"blob":"out","blob_bytes":1,"ms":1}"#),
+            record(
+                "call.finished",
+                Some("task-2"),
+                r#"{"pid":3,"task":"task-2","call":"call-1","ok":true,"output":{},"blob":"out","blob_bytes":1,"ms":1}"#,
+            ),
             record("work.kept", Some("task-1"), r#"{"pid":3,"task":"task-1","blob":"old","files":1,"bytes":1}"#),
-            record("call.finished", Some("task-1"), r#"{"pid":3,"task":"task-1","call":"call-2","ok":true,"output":{},"blob":null,"blob_bytes":0,"ms":1}"#),
+            record(
+                "call.finished",
+                Some("task-1"),
+                r#"{"pid":3,"task":"task-1","call":"call-2","ok":true,"output":{},"blob":null,"blob_bytes":0,"ms":1}"#,
+            ),
             record("brain.transcribed", Some("task-1"), r#"{"pid":3,"task":"task-1","blob":"said","lines":1,"bytes":1}"#),
             record(
                 "merge.proposed",
@@ -128,12 +136,8 @@ mod tests {
         let roles = |task: u64| -> Vec<(BlobRole, &str)> {
             named.tasks[&TaskId(task)].iter().map(|named| (named.role, named.blobs[0].as_str())).collect()
         };
-        let first = [
-            (BlobRole::Kept, "old"),
-            (BlobRole::Transcript, "said"),
-            (BlobRole::Proposal(MergeId(4)), "f"),
-            (BlobRole::List, "base"),
-        ];
+        let first =
+            [(BlobRole::Kept, "old"), (BlobRole::Transcript, "said"), (BlobRole::Proposal(MergeId(4)), "f"), (BlobRole::List, "base")];
         assert_eq!(roles(1), first);
         assert_eq!(roles(2), [(BlobRole::Plain, "out")]);
         assert_eq!(named.tasks.len(), 2);

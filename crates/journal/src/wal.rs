@@ -57,7 +57,7 @@ impl WalSpace {
 /// The file with its length, unless SQLite has removed it.
 fn still_there(file: File) -> Option<(File, u64)> {
     let meta = file.metadata().ok()?;
-    (meta.nlink() > 0).then(|| (file, meta.len()))
+    (meta.nlink() > 0).then_some((file, meta.len()))
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use std::process::Command;
 mod clients;
 mod gate;
 mod gateway;
+mod history;
 mod home;
 mod journal;
 mod kernel;
@@ -34,8 +35,9 @@ struct Part {
     measure: fn(&mut Table) -> Result<()>,
 }
 
-const PARTS: [Part; 8] = [
+const PARTS: [Part; 9] = [
     Part { name: "journal", programs: &["journal"], needs_skep: false, measure: journal::measure },
+    Part { name: "history", programs: &["history"], needs_skep: true, measure: history::measure },
     Part { name: "gate", programs: &["policy"], needs_skep: false, measure: gate::measure },
     Part { name: "rivals", programs: &[], needs_skep: false, measure: gate::measure_rivals },
     Part { name: "rooms", programs: &["sandbox"], needs_skep: true, measure: rooms::measure },
@@ -46,7 +48,7 @@ const PARTS: [Part; 8] = [
 ];
 
 /// The parts, as help shows them.
-pub const NAMES: &str = "journal, gate, rivals, rooms, kernel, clients, gateway, weight";
+pub const NAMES: &str = "journal, history, gate, rivals, rooms, kernel, clients, gateway, weight";
 
 /// All parts, or those that are named.
 pub fn bench(names: &[String]) -> Result<()> {

@@ -162,6 +162,13 @@ impl CallerRights {
         }
     }
 
+    /// Of calls of the past, whatever their tool: grants, bans and budgets are of their moment.
+    pub(crate) fn of_past(world: &World, who: Who, now: &BootTime) -> CallerRights {
+        let lists = who.task.and_then(|task| world.tasks.get(&task)).filter(|_| who.pid != Pid::OPERATOR);
+        let tool_lists = lists.map(|task| task.tool_lists.clone()).unwrap_or_default();
+        CallerRights { tool_lists, ..CallerRights::of(world, who, &[], now, world.now_ms).for_past_call(None) }
+    }
+
     /// Without grants and budgets, which are of their moment: what is left is what policy and bans say.
     #[must_use]
     pub fn without_grants(mut self) -> CallerRights {

@@ -22,6 +22,7 @@ mod home_policy;
 mod judge;
 mod merge_rights;
 mod outcome;
+mod past_call;
 mod pattern;
 mod policies;
 mod record;

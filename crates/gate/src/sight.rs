@@ -8,11 +8,12 @@ use crate::call_facts::{ReaderFacts, Who};
 use crate::zone::{Bundle, TrustedPolicy};
 use parking_lot::Mutex;
 use policy::ReadView;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use workspace::reader;
 use workspace::{Hidden, MaskSet, Sight, Walks};
-use world::{Pid, Refusal, Stop, TaskId, ZoneId};
+use world::{Pid, Refusal, Stop, TaskId, UsedRoom, ZoneId};
 
 /// What a sight was made of: as long as it is the same, so is the sight.
 #[derive(Debug, PartialEq)]
@@ -35,6 +36,14 @@ pub struct Masks {
     walks: Walks,
     /// The last ones with what each was made of, newest last.
     sights: Mutex<Vec<(SightKey, Arc<Sight>)>>,
+}
+
+/// What processes of the past would see if one policy were in force.
+#[derive(Default)]
+pub(crate) struct PastSights {
+    masks: Masks,
+    /// The rooms that there would be, for the operator's calls and for those of others.
+    rooms: Mutex<BTreeMap<bool, Arc<[UsedRoom]>>>,
 }
 
 /// Sights that are kept: of a few processes in a few projects.
@@ -98,19 +107,43 @@ impl Gate {
         Ok(self.masks.sight(made_of, &trusted.policy)?)
     }
 
+    /// The same if these files were in force; equal ones among those that are known are made once.
+    pub(crate) fn past_sight(&self, known: &PastSights, who: Who, proposed: &Arc<TrustedPolicy>) -> Result<Arc<Sight>, Stop> {
+        let rooms = |by_operator| {
+            let mut rooms = known.rooms.lock();
+            if let Some(found) = rooms.get(&by_operator) {
+                return Ok(Arc::clone(found));
+            }
+            let found: Arc<[UsedRoom]> = self.policies.usable_rooms(&self.tools, proposed, by_operator)?.into();
+            rooms.insert(by_operator, Arc::clone(&found));
+            Ok(found)
+        };
+        Ok(known.masks.sight(self.seen_from(who, proposed, rooms)?, &proposed.policy)?)
+    }
+
     /// The same if these files were in force.
     pub fn proposed_sight(&self, who: Who, proposed: &Arc<TrustedPolicy>) -> Result<Sight, Stop> {
         Ok(self.seen_by(who, proposed)?.sight(&proposed.policy)?)
     }
 
     fn seen_by(&self, who: Who, trusted: &Arc<TrustedPolicy>) -> Result<SightKey, Stop> {
+        self.seen_from(who, trusted, |by_operator| Ok(self.policies.usable_rooms(&self.tools, trusted, by_operator)?.into()))
+    }
+
+    /// The same with the rooms that `rooms` knows for the operator's calls, or for those of others.
+    fn seen_from(
+        &self,
+        who: Who,
+        trusted: &Arc<TrustedPolicy>,
+        rooms: impl FnOnce(bool) -> Result<Arc<[UsedRoom]>, Stop>,
+    ) -> Result<SightKey, Stop> {
         let (project, owner) = self.ledger.look(|world| {
             let owner = who.task.and_then(|task| world.tasks.get(&task)).map(|task| task.pid);
             (world.zones.get(&who.zone).map(|zone| PathBuf::from(&zone.path)).unwrap_or_default(), owner)
         });
         let mut whos = vec![who];
         whos.extend(owner.filter(|pid| *pid != who.pid).map(|pid| Who { pid, ..who }));
-        let rooms = self.policies.usable_rooms(&self.tools, trusted, whos.iter().any(|who| who.pid == Pid::OPERATOR))?;
+        let rooms = rooms(whos.iter().any(|who| who.pid == Pid::OPERATOR))?;
         let readers = self.readers(&whos, &rooms, trusted)?;
         Ok(SightKey { project, version: trusted.version, extra: trusted.config.mask.clone(), readers })
     }

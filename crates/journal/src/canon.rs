@@ -13,7 +13,7 @@ pub(crate) fn push_json(out: &mut String, text: &str) {
 }
 
 /// The top-level `pid` and `task` of a canonical payload: what the index is derived from.
-pub(crate) fn subject(payload: &str) -> (Option<u64>, Option<String>) {
+pub(crate) fn subject(payload: &str) -> (Option<u64>, Option<Cow<'_, str>>) {
     let (mut pid, mut task) = (None, None);
     // Most payloads name neither or both early; looking for the key first avoids the walk.
     if !payload.starts_with('{') || !(payload.contains("\"pid\":") || payload.contains("\"task\":")) {
@@ -28,7 +28,7 @@ pub(crate) fn subject(payload: &str) -> (Option<u64>, Option<String>) {
         let value = &payload[from..walk.at];
         match key {
             "\"pid\"" => pid = value.parse().ok().filter(|pid| i64::try_from(*pid).is_ok()),
-            "\"task\"" if value.starts_with('"') => task = Some(unescape(value).into_owned()),
+            "\"task\"" if value.starts_with('"') => task = Some(unescape(value)),
             _ => {}
         }
         // Keys of a canonical object are unique, so the rest can't say otherwise.
@@ -332,7 +332,7 @@ mod tests {
     #[test]
     fn the_subject_is_the_top_level_one() {
         let check = |payload: &str, pid: Option<u64>, task: Option<&str>| {
-            assert_eq!(subject(payload), (pid, task.map(str::to_owned)), "{payload}");
+            assert_eq!(subject(payload), (pid, task.map(Cow::Borrowed)), "{payload}");
         };
         check(r#"{"pid":7,"task":"task-1"}"#, Some(7), Some("task-1"));
         check(r#"{"x":{"pid":7,"task":"no"},"task":"y\"es"}"#, None, Some("y\"es"));

@@ -2,6 +2,7 @@
 //!
 //! The format is public (docs/journal.md); a change here is a change of `v`.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 use serde_json::value::RawValue;
@@ -120,7 +121,12 @@ impl Prepared {
         canon::push_json(&mut middle, draft.payload.get());
         let (pid, task) = canon::subject(&middle[from..]);
         assert!(draft.pid.is_none() || draft.pid == pid, "draft `{}` and its payload name different pids", draft.kind);
-        assert!(draft.task.is_none() || draft.task == task, "draft `{}` and its payload name different tasks", draft.kind);
+        assert!(
+            draft.task.is_none() || draft.task.as_deref() == task.as_deref(),
+            "draft `{}` and its payload name different tasks",
+            draft.kind
+        );
+        let task = task.map(Cow::into_owned);
         Self { kind: draft.kind, session: draft.session, pid, task, at_ms: draft.at_ms, middle }
     }
 

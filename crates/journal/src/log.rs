@@ -20,15 +20,18 @@ use crate::error::JournalError;
 use crate::evidence;
 use crate::fault::Faults;
 use crate::files;
+use crate::gather;
 use crate::index::{self, RecordIndex};
 use crate::read::{self, Filter, ReadConnections, Record};
 use crate::reserve::Reserve;
 use crate::seal::{self, Sealer, Slots};
+use crate::slices::StoredLine;
 use crate::snapshot::{self, Snapshot};
 use crate::store::{self, Store};
 use crate::ticket::{Receipt, Ticket};
 use crate::vault::Vault;
 use crate::verify::{self, Checker, Examination, Finding, Flaw, Names, Report};
+use crate::wal::WalSpace;
 use crate::writer::{AppendState, RecordBatch, Shared, Writer, WriterOrder};
 
 /// So many records after the seal are checked at open; more than half a second never holds.
@@ -158,6 +161,7 @@ impl Journal {
             shared: shared.clone(),
             stopped: None,
             commits: 0,
+            wal: WalSpace::of(&store.path),
             line: String::new(),
         };
         let inner = Inner {
@@ -246,18 +250,45 @@ impl Journal {
     /// Durable records that match, in order of seq (or against it, with `reverse`). Never blocks the writer.
     pub fn read(&self, filter: &Filter) -> Result<Vec<Record>, JournalError> {
         let mut records = Vec::new();
-        self.0.readers.with(|db| {
-            read::select(db, &self.0.shared.index, filter, &mut |record| {
-                records.push(record);
-                ControlFlow::Continue(())
-            })
+        self.visit(filter, |record| {
+            records.push(record);
+            ControlFlow::Continue(())
         })?;
         Ok(records)
     }
 
-    /// Streams all records from `from_seq` in constant memory and checks the chain on the way; returns what was wrong.
-    pub fn replay(&self, from_seq: u64, visit: impl FnMut(Record) -> ControlFlow<()>) -> Result<Vec<Finding>, JournalError> {
-        self.0.readers.with(|db| read::replay(db, self.0.genesis, from_seq, visit))
+    /// The same one by one, for whoever needs little of many, until `visit` has enough.
+    pub fn visit(&self, filter: &Filter, mut visit: impl FnMut(Record) -> ControlFlow<()>) -> Result<(), JournalError> {
+        self.0.readers.with(|db| read::select(db, &self.0.shared.index, filter, &mut visit))
+    }
+
+    /// Hands what `make` makes of the records that match, on any thread and out of turn, to `take`: some at a time, in the filter's order,
+    /// until it has enough. For many records; the filter's limit is not looked at.
+    pub fn gather<M: Send>(
+        &self,
+        filter: &Filter,
+        make: impl Fn(Record) -> Option<M> + Sync,
+        mut take: impl FnMut(Vec<M>) -> ControlFlow<()>,
+    ) -> Result<(), JournalError> {
+        let Inner { store, shared, readers, .. } = &*self.0;
+        readers.with(|db| gather::gather(store, db, &shared.index, filter, &make, &mut take))
+    }
+
+    /// Streams all records from `from_seq` in constant memory and checks the chain on the way; returns what was wrong. `make` sees one line,
+    /// on any thread and out of turn; `take` gets what it made of each, in order.
+    pub fn replay<M: Send>(
+        &self,
+        from_seq: u64,
+        make: impl Fn(&StoredLine<'_>) -> M + Sync,
+        mut take: impl FnMut(M) -> ControlFlow<()>,
+    ) -> Result<Vec<Finding>, JournalError> {
+        let Inner { store, genesis, .. } = &*self.0;
+        let mut checker = match from_seq {
+            0 => Checker::new(*genesis, None),
+            _ => Checker::from(*genesis, from_seq),
+        };
+        self.0.readers.with(|db| read::replay(store, db, &mut checker, &make, &mut take))?;
+        Ok(checker.findings)
     }
 
     /// Writes the stored lines that match, verbatim, each with a newline; returns how many.

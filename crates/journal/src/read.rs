@@ -8,12 +8,12 @@ use parking_lot::Mutex;
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 
-use crate::chain::Genesis;
 use crate::error::JournalError;
 use crate::index::{IndexPlan, PLACES_MAX, RecordIndex};
 use crate::layout::Layout;
+use crate::slices::{self, SliceOutcome, SliceWork, StoredLine};
 use crate::store::{self, Store, StoredRow};
-use crate::verify::{Checker, Finding};
+use crate::verify::Checker;
 
 /// Which records to read. The default is all of them.
 #[derive(Debug, Clone, Default)]
@@ -66,11 +66,16 @@ impl Record {
         self.layout().map(|layout| layout.timestamp)
     }
 
+    /// The line with its parts.
+    pub fn as_line(&self) -> StoredLine<'_> {
+        StoredLine::new(self.seq, self.at_ms, &self.line, Layout::parse(&self.line).ok().as_ref())
+    }
+
     fn layout(&self) -> Result<Layout<'_>, JournalError> {
         Layout::parse(&self.line).map_err(|why| JournalError::Malformed { seq: self.seq, why: why.to_owned() })
     }
 
-    fn of(stored: &StoredRow<'_>) -> Result<Self, JournalError> {
+    pub(crate) fn of(stored: &StoredRow<'_>) -> Result<Self, JournalError> {
         let seq = stored.seq.cast_unsigned();
         let absent = |column: &str| JournalError::Malformed { seq, why: format!("column {column} has the wrong type") };
         Ok(Self {
@@ -121,22 +126,50 @@ pub(crate) fn select(db: &Connection, index: &RecordIndex, filter: &Filter, visi
     found(db, index, filter, &mut |stored| Ok(visit(Record::of(stored)?)))
 }
 
-pub(crate) fn replay(
+/// Takes what `make` makes of every record, in order, from the checker's place on.
+pub(crate) fn replay<M: Send>(
+    store: &Store,
     db: &Connection,
-    genesis: Genesis,
-    from_seq: u64,
-    mut visit: impl FnMut(Record) -> ControlFlow<()>,
-) -> Result<Vec<Finding>, JournalError> {
-    let mut checker = match from_seq {
-        0 => Checker::new(genesis, None),
-        _ => Checker::from(genesis, from_seq),
-    };
-    let filter = Filter { after_seq: from_seq.checked_sub(1), ..Filter::default() };
+    checker: &mut Checker,
+    make: &(impl Fn(&StoredLine<'_>) -> M + Sync),
+    take: &mut dyn FnMut(M) -> ControlFlow<()>,
+) -> Result<(), JournalError> {
+    let mut goes_on = true;
+    if let Some(all) = slices::range(db, checker) {
+        let some = |line: &StoredLine<'_>| Some(make(line));
+        let work = SliceWork { store, genesis: checker.genesis, sealed: None, make: &some };
+        slices::each(&work, &all, &mut |range, outcome| {
+            let is_taken = match outcome {
+                SliceOutcome::Accepted(slice) if checker.accept(&range, &slice) => {
+                    slice.made.into_iter().try_for_each(&mut *take).is_continue()
+                }
+                SliceOutcome::Accepted(_) | SliceOutcome::Unclean => replay_each(db, checker, Some(range.end), make, take)?,
+                SliceOutcome::Unwhole => return Ok(ControlFlow::Break(())),
+            };
+            goes_on = is_taken;
+            Ok(if is_taken { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+        })?;
+    }
+    if goes_on {
+        replay_each(db, checker, None, make, take)?;
+    }
+    Ok(())
+}
+
+/// The same one by one, up to `before_seq`. Says whether more is wanted.
+fn replay_each<M>(
+    db: &Connection,
+    checker: &mut Checker,
+    before_seq: Option<u64>,
+    make: &impl Fn(&StoredLine<'_>) -> M,
+    take: &mut dyn FnMut(M) -> ControlFlow<()>,
+) -> Result<bool, JournalError> {
+    let filter = Filter { after_seq: checker.tip.count.checked_sub(1), before_seq, ..Filter::default() };
     each(db, &filter, &mut |stored| {
-        checker.check(stored);
-        Ok(visit(Record::of(stored)?))
-    })?;
-    Ok(checker.findings)
+        let layout = checker.check(stored);
+        let record = Record::of(stored)?;
+        Ok(take(make(&StoredLine::new(record.seq, record.at_ms, &record.line, layout.as_ref()))))
+    })
 }
 
 pub(crate) fn export(db: &Connection, index: &RecordIndex, filter: &Filter, out: &mut dyn Write, path: &Path) -> Result<u64, JournalError> {
@@ -211,7 +244,7 @@ fn each(db: &Connection, filter: &Filter, visit: Each<'_>) -> Result<bool, Journ
     rows(db, &sql, values, visit)
 }
 
-fn rows(db: &Connection, sql: &str, values: impl IntoIterator<Item = Value>, visit: Each<'_>) -> Result<bool, JournalError> {
+pub(crate) fn rows(db: &Connection, sql: &str, values: impl IntoIterator<Item = Value>, visit: Each<'_>) -> Result<bool, JournalError> {
     let mut statement = db.prepare_cached(sql).map_err(JournalError::db("prepare a read"))?;
     let mut rows = statement.query(params_from_iter(values)).map_err(JournalError::db("read records"))?;
     while let Some(row) = rows.next().map_err(JournalError::db("read records"))? {
@@ -223,7 +256,7 @@ fn rows(db: &Connection, sql: &str, values: impl IntoIterator<Item = Value>, vis
     Ok(true)
 }
 
-fn number(seq: u64) -> Value {
+pub(crate) fn number(seq: u64) -> Value {
     Value::Integer(i64::try_from(seq).unwrap_or(i64::MAX))
 }
 
@@ -239,7 +272,7 @@ impl Filter {
     }
 
     /// What a record must meet, in the database's words.
-    fn condition(&self) -> (String, Vec<Value>) {
+    pub(crate) fn condition(&self) -> (String, Vec<Value>) {
         let mut sql = "1".to_owned();
         let mut values = Vec::new();
         let mut and = |condition: &str, value: Value| {

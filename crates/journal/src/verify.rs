@@ -7,15 +7,20 @@ mod checker;
 mod examination;
 mod walk;
 
+use std::cell::Cell;
 use std::fmt;
+use std::ops::ControlFlow;
 use std::path::Path;
+
+use rusqlite::Connection;
 
 use crate::chain::{Genesis, Hash, Head, Tip, hex};
 use crate::error::JournalError;
 use crate::evidence;
 use crate::seal::{self, Seal, Slots};
+use crate::slices::{self, SliceOutcome, SliceWork, StoredLine};
 use crate::store::{self, Store};
-use blobs::BlobCheck;
+use blobs::{BlobCheck, NamedBlobs};
 pub(crate) use checker::Checker;
 pub use examination::{Examination, Examined};
 pub(crate) use walk::walk;
@@ -154,12 +159,7 @@ pub(crate) fn verify_store(home: &Path, store: &Store, names: Names, at: &dyn Fn
     let damage = std::thread::scope(|scope| {
         // SQLite's own check reads the file once more, so it gets the other core.
         let damage = scope.spawn(|| damage(store));
-        let slices = std::cell::Cell::new(0);
-        let go_on = || {
-            at(slices.replace(slices.get() + 1) * walk::SLICE_RECORDS.unsigned_abs());
-            true
-        };
-        let checked = walk::walk(&db, &mut checker, None, &go_on);
+        let checked = check_all(store, &db, &mut checker, names, at);
         let damage = damage.join().unwrap_or_else(|_| Ok(vec!["the check of the file did not end".to_owned()]));
         checked.and(damage)
     })?;
@@ -192,6 +192,37 @@ pub(crate) fn verify_store(home: &Path, store: &Store, names: Names, at: &dyn Fn
         more: checker.more,
         bytes: checker.bytes,
     })
+}
+
+/// Checks every record: in slices on several threads, and what they do not accept one by one.
+fn check_all(store: &Store, db: &Connection, checker: &mut Checker, names: Names, at: &dyn Fn(u64)) -> Result<(), JournalError> {
+    if let Some(all) = slices::range(db, checker) {
+        let make = |line: &StoredLine<'_>| {
+            let (kind, payload) = line.parts.as_ref()?;
+            NamedBlobs::of(names, kind, payload).map(|named| (line.seq, named))
+        };
+        let work = SliceWork { store, genesis: checker.genesis, sealed: checker.sealed_seq(), make: &make };
+        slices::each(&work, &all, &mut |range, outcome| {
+            match outcome {
+                SliceOutcome::Accepted(slice) if checker.accept(&range, &slice) => {
+                    slice.made.iter().for_each(|(seq, named)| checker.see_blobs(*seq, named));
+                }
+                SliceOutcome::Accepted(_) | SliceOutcome::Unclean => {
+                    walk(db, checker, Some(range.end), &|| true)?;
+                }
+                // From here on one by one: what is missing may reach into the next slice.
+                SliceOutcome::Unwhole => return Ok(ControlFlow::Break(())),
+            }
+            at(checker.records);
+            Ok(ControlFlow::Continue(()))
+        })?;
+    }
+    let (before, steps) = (checker.records, Cell::new(0));
+    let go_on = || {
+        at(before + steps.replace(steps.get() + 1) * walk::SLICE_RECORDS.unsigned_abs());
+        true
+    };
+    walk(db, checker, None, &go_on).map(drop)
 }
 
 fn damage(store: &Store) -> Result<Vec<String>, JournalError> {

@@ -19,6 +19,7 @@ use crate::index::RecordIndex;
 use crate::reserve::Reserve;
 use crate::seal::Sealer;
 use crate::store::{self, Store};
+use crate::wal::WalSpace;
 
 /// A record that nobody waits for is written at the latest after this; the promise is 500 ms.
 const PROGRESS_DELAY: Duration = Duration::from_millis(200);
@@ -83,6 +84,7 @@ pub(crate) struct Writer {
     /// Why nothing is written any more, until `recover`.
     pub stopped: Option<JournalError>,
     pub commits: u64,
+    pub wal: WalSpace,
     pub line: String,
 }
 
@@ -177,6 +179,8 @@ impl Writer {
                 if pending_bytes > 0 || had_unsynced {
                     self.tell_durable();
                 }
+                // After the answers: nobody waits for it but the next commit.
+                self.wal.keep_ahead();
             }
             Err(error) => {
                 self.stop(&error);

@@ -47,8 +47,8 @@ impl Kernel {
         let templates = Templates::of_operator(&settings.sandbox).map_err(SettingsFault::in_config)?;
         let rooms = RoomSettings::read(&settings, &home.path, &tuning.variables).map_err(SettingsFault::in_config)?;
         let options = Options { names: ledger::blob_names, ..options };
-        let (journal, opened) = Journal::open(&home.path, options).map_err(ledger::fault)?;
-        let (ledger, broken) = Ledger::open(home.clone(), journal, Arc::new(Redactor::new()))?;
+        let (journal, mut opened) = Journal::open(&home.path, options).map_err(ledger::fault)?;
+        let (ledger, broken) = Ledger::open(home.clone(), journal, opened.snapshot.take(), Arc::new(Redactor::new()))?;
         let ledger = Arc::new(ledger);
         let launcher = Arc::new(launcher);
         let policies = Policies::new(ledger.clone(), launcher.clone(), &home.path, templates, settings.runtime);

@@ -4,35 +4,23 @@
 //! merges that can be taken back. What goes is on record before its key is destroyed, so verification tells it from a loss. A blob that
 //! somebody kept again meanwhile stays.
 
+mod named;
+
 use crate::aside::aside;
-use crate::ledger::{blob_fault, fault};
-use crate::{Ledger, event_of, forget};
-use journal::{Filter, KeptBlob};
-use std::collections::{BTreeMap, HashSet};
+use crate::ledger::blob_fault;
+use crate::{Ledger, forget};
+use journal::KeptBlob;
+use named::{BlobRole, NamedByRecord, NamedByRecords};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::sync::{Mutex, Notify, RwLock, RwLockReadGuard};
-use world::event::{WorkDropped, WorkKept};
-use world::{BlobNames, Event, KeptWork, Merge, MergeState, Task, TaskId, TaskState, World, ZoneId, limits};
+use world::event::WorkDropped;
+use world::{Event, KeptWork, Merge, MergeId, MergeState, Task, TaskId, TaskState, World, ZoneId, limits};
 use world::{Fault, FaultKind, Stop};
 
 /// How often the kernel looks for what is too old.
 const EVERY: Duration = Duration::from_secs(6 * 3600);
-/// Records of a task that name blobs.
-const KINDS: [&str; 11] = [
-    "task.queued",
-    "artifact.kept",
-    "workspace.based",
-    "work.kept",
-    "brain.remembered",
-    "brain.talked",
-    "brain.transcribed",
-    "call.finished",
-    "merge.proposed",
-    "merge.started",
-    "merge.tested",
-];
-
 /// Why a blob goes.
 const DROPPED: &str = "its work was dropped";
 const OLD: &str = "its work ended 30 days ago";
@@ -202,14 +190,8 @@ impl BlobCollector {
     fn needs(&self) -> Result<Needs, Fault> {
         let (tasks, merges): (Vec<Task>, Vec<Merge>) =
             self.ledger.look(|world| (world.tasks.values().cloned().collect(), world.merges.values().cloned().collect()));
-        let (mut needs, mut transcripts) = (Needs::default(), Vec::new());
-        for record in self.ledger.read(&Filter {
-            kinds: vec!["policy.updated".into(), "policy.home_updated".into()],
-            scans: true,
-            ..Filter::default()
-        })? {
-            needs.always.extend(BlobNames::of(&record.kind, record.payload().map_err(fault)?).kept);
-        }
+        let named = NamedByRecords::read(&self.ledger)?;
+        let (mut needs, mut transcripts) = (Needs { always: named.policies, ..Needs::default() }, Vec::new());
         for merge in &merges {
             // Lists of names: they are small, and whoever lists merges reads them.
             needs.always.extend([Some(&merge.frozen), merge.snapshot.as_ref()].into_iter().flatten().cloned());
@@ -217,41 +199,34 @@ impl BlobCollector {
                 needs.always.extend(self.listed(merge.snapshot.as_ref().unwrap_or(&merge.frozen))?);
             }
         }
-        let is_open = |task: &Task| !task.state.ended() || tasks.iter().any(|other| other.replays == Some(task.id) && !other.state.ended());
+        let rejected: HashSet<MergeId> = merges.iter().filter(|merge| merge.state == MergeState::Rejected).map(|merge| merge.id).collect();
+        let replayed: HashSet<TaskId> = tasks.iter().filter(|task| !task.state.ended()).filter_map(|task| task.replays).collect();
+        let is_open = |task: &Task| !task.state.ended() || replayed.contains(&task.id);
         for task in &tasks {
             let (mut kept, mut written) = (HashSet::new(), HashSet::new());
-            for record in self.ledger.read(&Filter {
-                task: Some(task.id.to_string()),
-                kinds: KINDS.map(str::to_owned).to_vec(),
-                scans: true,
-                ..Filter::default()
-            })? {
-                let names = BlobNames::of(&record.kind, record.payload().map_err(fault)?).kept;
-                let event = event_of(&record)?;
-                if matches!(event, Event::BrainTranscribed(_) | Event::BrainTalked(_)) {
-                    written.extend(names);
-                    continue;
-                }
-                if let Event::WorkKept(WorkKept { blob, .. }) = &event {
-                    let is_current = task.kept.as_ref().is_some_and(|now| now.blob == *blob);
-                    let mut whole: HashSet<String> = self.listed(blob)?.into_iter().collect();
-                    whole.insert(blob.clone());
-                    let names = if is_current { &mut kept } else { &mut needs.dropped };
-                    names.extend(whole);
-                    continue;
-                }
-                if matches!(event, Event::WorkspaceBased(_) | Event::MergeProposed(_) | Event::MergeStarted(_)) {
-                    let of = match &event {
-                        Event::MergeProposed(e) => merges.iter().find(|merge| merge.id == e.merge),
-                        _ => None,
-                    };
-                    let is_dropped = task.state == TaskState::Cancelled || of.is_some_and(|merge| merge.state == MergeState::Rejected);
-                    let contents = if matches!(event, Event::MergeProposed(_)) && is_dropped { &mut needs.dropped } else { &mut kept };
-                    for list in &names {
-                        contents.extend(self.listed(list)?);
+            for NamedByRecord { role, blobs } in named.tasks.get(&task.id).into_iter().flatten() {
+                let blobs = blobs.iter().cloned();
+                match role {
+                    BlobRole::Plain => kept.extend(blobs),
+                    BlobRole::Transcript => written.extend(blobs),
+                    BlobRole::Kept => {
+                        for blob in blobs {
+                            let is_current = task.kept.as_ref().is_some_and(|now| now.blob == blob);
+                            let names = if is_current { &mut kept } else { &mut needs.dropped };
+                            names.extend(self.listed(&blob)?);
+                            names.insert(blob);
+                        }
+                    }
+                    BlobRole::List | BlobRole::Proposal(_) => {
+                        let is_rejected = matches!(role, BlobRole::Proposal(merge) if rejected.contains(merge));
+                        let is_dropped = matches!(role, BlobRole::Proposal(_)) && (is_rejected || task.state == TaskState::Cancelled);
+                        for list in blobs {
+                            let contents = if is_dropped { &mut needs.dropped } else { &mut kept };
+                            contents.extend(self.listed(&list)?);
+                            kept.insert(list);
+                        }
                     }
                 }
-                kept.extend(names);
             }
             match task.ended_ms.filter(|_| !is_open(task)) {
                 Some(ended_ms) => transcripts.push(EndedTranscript { zone: task.zone, ended_ms, blobs: written }),
@@ -296,12 +271,16 @@ fn plan(
     let mut ended: Vec<(SystemTime, &HashSet<String>)> = needs.ended.iter().map(|(ms, names)| (time(*ms), names)).collect();
     ended.retain(|(at, _)| *at > oldest);
     ended.sort_by_key(|(at, _)| *at);
-    let needed = |name: &String, ended: &[(SystemTime, &HashSet<String>)]| {
-        needs.always.contains(name) || ended.iter().any(|(_, names)| names.contains(name))
-    };
+    // Of each name the last that needs it, so that each blob is looked up once.
+    let mut last_needs: HashMap<&str, usize> = HashMap::new();
+    for (at, (_, names)) in ended.iter().enumerate() {
+        last_needs.extend(names.iter().map(|name| (name.as_str(), at)));
+    }
+    // Needed by those that ended at this place or after it?
+    let needed = |name: &str, from: usize| needs.always.contains(name) || last_needs.get(name).is_some_and(|last| *last >= from);
     let (mut dropped, mut surplus, mut old, mut left) = (Vec::new(), Vec::new(), Vec::new(), Vec::<&KeptBlob>::new());
     for blob in all {
-        let may_go = blob.touched < untouched && !needed(&blob.name, &ended);
+        let may_go = blob.touched < untouched && !needed(&blob.name, 0);
         match () {
             () if may_go && needs.dropped.contains(&blob.name) => dropped.push(blob.name.clone()),
             () if may_go && needs.surplus.contains(&blob.name) => surplus.push(blob.name.clone()),
@@ -316,7 +295,7 @@ fn plan(
     let mut from = 0;
     while bytes > bytes_max {
         left.retain(|blob| {
-            let goes = bytes > bytes_max && blob.touched < untouched && !needed(&blob.name, &ended[from..]);
+            let goes = bytes > bytes_max && blob.touched < untouched && !needed(&blob.name, from);
             if goes {
                 bytes -= blob.bytes;
                 much.push(blob.name.clone());

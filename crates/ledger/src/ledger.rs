@@ -7,9 +7,10 @@
 
 use crate::aside::aside;
 use crate::clean;
+use crate::fold::fold;
 use crate::home::Home;
 use crate::volume::{self, Volume};
-use journal::{Class, Draft, Filter, Finding, Journal, JournalError, Redactor, Ticket};
+use journal::{Class, Draft, Filter, Finding, Journal, JournalError, Redactor, Snapshot, Ticket};
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -107,9 +108,14 @@ impl Keeping<'_> {
 }
 
 impl Ledger {
-    /// Folds the journal from its newest good snapshot, and says what the fold found wrong with the chain on its way.
-    pub fn open(home: Arc<Home>, journal: Journal, redactor: Arc<Redactor>) -> Result<(Ledger, Vec<Finding>), Fault> {
-        let (world, findings) = fold(&journal)?;
+    /// Folds the journal from the snapshot that its opening found, and says what the fold found wrong with the chain on its way.
+    pub fn open(
+        home: Arc<Home>,
+        journal: Journal,
+        snapshot: Option<Snapshot>,
+        redactor: Arc<Redactor>,
+    ) -> Result<(Ledger, Vec<Finding>), Fault> {
+        let (world, findings) = fold(&journal, snapshot)?;
         let state = State {
             world,
             generation: 0,
@@ -416,7 +422,7 @@ impl State {
             if journal.barrier().wait().is_err() {
                 journal.recover().map_err(fault)?;
             }
-            fold(journal)
+            fold(journal, journal.snapshot().map_err(fault)?)
         })?;
         self.volume = Volume::default();
         self.folded = true;
@@ -428,42 +434,6 @@ impl State {
 /// Names of the prompts of a task that lie in the vault.
 fn originals(task: &world::Task) -> Vec<String> {
     task.original.iter().chain(task.further.iter().filter_map(|further| further.original.as_ref())).cloned().collect()
-}
-
-/// As text, which is how events are read too: types that both hold are compiled once.
-fn read_world(bytes: &[u8]) -> Result<World, serde_json::Error> {
-    let text = std::str::from_utf8(bytes).map_err(<serde_json::Error as serde::de::Error>::custom)?;
-    world::json::from_json(text)
-}
-
-/// Folds a journal to its present. An unknown kind or version stops here and is never skipped.
-fn fold(journal: &Journal) -> Result<(World, Vec<Finding>), Fault> {
-    let (mut world, from) = match journal.snapshot().map_err(fault)? {
-        Some(snapshot) => match read_world(&snapshot.bytes) {
-            Ok(world) => (world, snapshot.seq + 1),
-            // Written by another version: the records are the truth, the snapshot only a shortcut.
-            Err(_) => (World::default(), 0),
-        },
-        None => (World::default(), 0),
-    };
-    let mut failed = None;
-    let findings = journal
-        .replay(from, |record| match serde_json::from_str::<Event>(&record.line) {
-            Ok(event) => {
-                world.apply(&event, record.at_ms);
-                std::ops::ControlFlow::Continue(())
-            }
-            Err(error) => {
-                let what = format!("record {} is not one this version understands", record.seq);
-                failed = Some(Fault::new(FaultKind::Bug, what, error).fix("run the version of skep that wrote it, or a newer one"));
-                std::ops::ControlFlow::Break(())
-            }
-        })
-        .map_err(fault)?;
-    match failed {
-        Some(fault) => Err(fault),
-        None => Ok((world, findings)),
-    }
 }
 
 /// A failure of the journal, told by its file.

@@ -8,6 +8,7 @@ mod aside;
 mod boottime;
 mod clean;
 mod collect;
+mod fold;
 mod forget;
 mod held;
 mod home;

@@ -34,7 +34,7 @@ pub use rule::{Action, Rule};
 pub use scope::{BadGlob, Globs};
 pub use suggest::{Asked, Proposal, Suggestions, suggest};
 pub use token::{Peer, TokenFacts};
-pub use trial::{BREAKING_MAX, Case, Trial, VerdictChange, VerdictChangeKind, trial};
+pub use trial::{BREAKING_MAX, Case, CaseOutcome, Trial, VerdictChange, VerdictChangeKind, trial};
 pub use units::{UnitError, parse_duration, parse_size};
 pub use view::{HiddenBy, ReadSilence, ReadView, Readers};
 pub use yaml::typo::KnownNames;

@@ -80,44 +80,63 @@ impl Trial {
     }
 }
 
-/// `judge` says what would come of the case with this number now. Budgets and grants are of their moment and left out: this is about what
-/// the policy says.
-pub fn trial(cases: &[Case], mut judge: impl FnMut(usize) -> Verdict) -> Trial {
-    let mut trial = Trial { cases: cases.len(), ..Trial::default() };
-    for (at, case) in cases.iter().enumerate() {
-        if case.by_token {
-            trial.by_token += 1;
-            continue;
-        }
-        let verdict = judge(at);
+/// What a candidate makes of one case.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CaseOutcome {
+    /// A token decided it, and no policy would be asked.
+    ByToken,
+    Same,
+    Changed(VerdictChange),
+}
+
+impl CaseOutcome {
+    /// Of a call that the policy answered with `then`, and that a candidate answers with `verdict`.
+    pub fn of(name: impl FnOnce() -> String, facts: &OwnedFacts, then: Action, verdict: Verdict) -> CaseOutcome {
         let now = verdict.action();
-        let kind = match (case.then, now) {
-            (then, now) if then == now => continue,
+        let kind = match (then, now) {
+            (then, now) if then == now => return CaseOutcome::Same,
             (Action::Allow, Action::Deny) => VerdictChangeKind::Breaking,
             (then, now) if then < now => VerdictChangeKind::Stricter,
             _ => VerdictChangeKind::Looser,
         };
-        match kind {
-            VerdictChangeKind::Breaking => trial.breaking += 1,
-            VerdictChangeKind::Stricter => trial.stricter += 1,
-            VerdictChangeKind::Looser => trial.looser += 1,
-        }
         let (rules, reasons) = match verdict {
             Verdict::Allow(warrant) => (warrant.rules().to_vec(), Vec::new()),
             Verdict::Review { reasons, rules } => (rules, reasons),
             Verdict::Deny { refusal, rules } => (rules, vec![refusal.reason]),
         };
-        let paths = case.facts.paths.iter().map(|path| path.as_str().to_owned()).collect();
-        trial.changes.push(VerdictChange {
-            name: case.name.clone(),
-            tool: case.facts.tool.clone(),
-            paths,
-            then: case.then,
-            now,
-            kind,
-            rules,
-            reasons,
-        });
+        let paths = facts.paths.iter().map(|path| path.as_str().to_owned()).collect();
+        CaseOutcome::Changed(VerdictChange { name: name(), tool: facts.tool.clone(), paths, then, now, kind, rules, reasons })
     }
-    trial
+}
+
+impl FromIterator<CaseOutcome> for Trial {
+    fn from_iter<I: IntoIterator<Item = CaseOutcome>>(outcomes: I) -> Trial {
+        let mut trial = Trial::default();
+        for outcome in outcomes {
+            trial.cases += 1;
+            match outcome {
+                CaseOutcome::ByToken => trial.by_token += 1,
+                CaseOutcome::Same => {}
+                CaseOutcome::Changed(change) => {
+                    match change.kind {
+                        VerdictChangeKind::Breaking => trial.breaking += 1,
+                        VerdictChangeKind::Stricter => trial.stricter += 1,
+                        VerdictChangeKind::Looser => trial.looser += 1,
+                    }
+                    trial.changes.push(change);
+                }
+            }
+        }
+        trial
+    }
+}
+
+/// `judge` says what would come of the case with this number now. Budgets and grants are of their moment and left out: this is about what
+/// the policy says.
+pub fn trial(cases: &[Case], mut judge: impl FnMut(usize) -> Verdict) -> Trial {
+    let outcome = |(at, case): (usize, &Case)| match case.by_token {
+        true => CaseOutcome::ByToken,
+        false => CaseOutcome::of(|| case.name.clone(), &case.facts, case.then, judge(at)),
+    };
+    cases.iter().enumerate().map(outcome).collect()
 }

@@ -116,8 +116,13 @@ impl Registry {
         Err(format!("there is a tool `{known}` already{why}"))
     }
 
+    /// The tool of a name, for whoever has nothing to say of one that there is not.
+    pub fn get(&self, name: &str) -> Option<&RegisteredTool> {
+        self.tools.get(name)
+    }
+
     pub fn find(&self, name: &str) -> Result<&RegisteredTool, Refusal> {
-        self.tools.get(name).ok_or_else(|| {
+        self.get(name).ok_or_else(|| {
             let near = self.nearest(name);
             let hint = if near.is_empty() {
                 format!("there are {}", self.names().join(", "))

@@ -11,6 +11,7 @@ pub mod brain_spec;
 pub mod budget;
 pub mod call;
 pub mod doubt;
+pub mod effect;
 pub mod event;
 pub mod fault;
 pub mod grant;
@@ -37,6 +38,7 @@ pub use budget::{
 };
 pub use call::{Hands, OpenCall, UsedRoom};
 pub use doubt::{Doubt, Doubts};
+pub use effect::FoldStep;
 pub use event::{Event, Weight};
 pub use fault::{Fault, FaultKind, Stop};
 pub use grant::{

@@ -39,11 +39,11 @@ fn main() -> Fallible<()> {
     let history = dir.path().join("history");
     fill(&history)?;
     let questions = bench_questions(&history)?;
-    let (verify, sha) = bench_verify(&history)?;
+    let (verify, sha, seconds) = bench_verify(&history)?;
     let result = json!({
         "append": append,
         "questions": questions,
-        "verify": {"records": HISTORY_RECORDS, "ours_mb_per_s": verify.round(), "raw_mb_per_s": sha.round(), "ratio": ratio(verify, sha)},
+        "verify": {"records": HISTORY_RECORDS, "seconds": seconds, "ours_mb_per_s": verify.round(), "raw_mb_per_s": sha.round(), "ratio": ratio(verify, sha)},
     });
     println!("{result}");
     Ok(())
@@ -54,16 +54,19 @@ fn ratio(ours: f64, raw: f64) -> f64 {
 }
 
 fn draft(n: u64) -> Fallible<Draft> {
+    draft_of(n, n % 64)
+}
+
+fn draft_of(n: u64, task: u64) -> Fallible<Draft> {
     let payload = format!(
-        r#"{{"pid":{},"task":"task-{}","call":"call-{n}","tool":"fs.write","path":"src/module/file_{n}.rs","digest":"9674c54d1416a9d4f72de66b25526e946ef34c89419fe256ffefc2f6bd61f6df"}}"#,
+        r#"{{"pid":{},"task":"task-{task}","call":"call-{n}","tool":"fs.write","path":"src/module/file_{n}.rs","digest":"9674c54d1416a9d4f72de66b25526e946ef34c89419fe256ffefc2f6bd61f6df"}}"#,
         n % 64,
-        n % 64
     );
     Ok(Draft {
         kind: "call.admitted",
         session: "s-1".into(),
         pid: Some(n % 64),
-        task: Some(format!("task-{}", n % 64)),
+        task: Some(format!("task-{task}")),
         payload: RawValue::from_string(payload)?,
         at_ms: 1_794_000_000_000 + n.cast_signed(),
         class: Class::Fact,
@@ -157,7 +160,7 @@ fn fill(home: &Path) -> Fallible<()> {
     let (journal, _) = Journal::open(home, Options::default())?;
     let of_task = |n: u64| {
         let kind = if n.is_multiple_of(100_000) { "policy.updated" } else { ["call.admitted", "call.finished"][usize::from(n % 2 == 1)] };
-        Ok(Draft { kind, task: Some(format!("task-{}", n / 50)), ..draft(n)? })
+        Ok(Draft { kind, ..draft_of(n, n / 50)? })
     };
     let mut last = None;
     for from in (0..HISTORY_RECORDS).step_by(1000) {
@@ -231,20 +234,22 @@ fn median_ms(mut times: Vec<Duration>) -> f64 {
     times.get(times.len() / 2).map_or(0.0, |time| (time.as_secs_f64() * 100_000.0).round() / 100.0)
 }
 
-/// MB/s of verify and of hashing the same lines from memory.
-fn bench_verify(home: &Path) -> Fallible<(f64, f64)> {
+/// MB/s of verify and of hashing the same lines from memory, and how long one verification takes.
+fn bench_verify(home: &Path) -> Fallible<(f64, f64, f64)> {
     let (journal, _) = Journal::open(home, Options::default())?;
     let mut lines = Vec::new();
     journal.export(&mut lines, &Filter::default())?;
     journal.close();
-    let (mut verify, mut sha) = (0.0f64, 0.0f64);
+    let (mut verify, mut sha, mut seconds) = (0.0f64, 0.0f64, f64::MAX);
     for _ in 0..ROUNDS {
         let start = Instant::now();
         let report = journal::verify(home)?;
         if !report.is_intact() || report.records != HISTORY_RECORDS {
             return Err(format!("the journal does not verify: {report:?}").into());
         }
-        verify = verify.max(report.bytes as f64 / 1e6 / start.elapsed().as_secs_f64());
+        let took = start.elapsed().as_secs_f64();
+        verify = verify.max(report.bytes as f64 / 1e6 / took);
+        seconds = seconds.min(took);
         let start = Instant::now();
         let mut sum = 0u8;
         for line in lines.split(|byte| *byte == b'\n') {
@@ -253,5 +258,5 @@ fn bench_verify(home: &Path) -> Fallible<(f64, f64)> {
         std::hint::black_box(sum);
         sha = sha.max(lines.len() as f64 / 1e6 / start.elapsed().as_secs_f64());
     }
-    Ok((verify, sha))
+    Ok((verify, sha, seconds))
 }

@@ -25,6 +25,20 @@ pub(super) enum Depth {
     Contents,
 }
 
+/// What a record says about blobs, by their names.
+pub(super) struct NamedBlobs {
+    kept: Vec<String>,
+    forgotten: Vec<String>,
+}
+
+impl NamedBlobs {
+    /// `None` where it says nothing about any.
+    pub(super) fn of(names: Names, kind: &str, payload: &str) -> Option<Self> {
+        let (kept, forgotten) = names(kind, payload);
+        (!kept.is_empty() || !forgotten.is_empty()).then_some(Self { kept, forgotten })
+    }
+}
+
 pub(crate) struct BlobCheck {
     dir: PathBuf,
     /// `None` where there is no such file.
@@ -52,15 +66,19 @@ impl BlobCheck {
         Ok(check)
     }
 
-    /// What is wrong with the blobs that a record names.
-    pub(super) fn see(&mut self, kind: &str, payload: &str) -> Vec<String> {
-        let (kept, forgotten) = (self.names)(kind, payload);
+    /// The blobs that a record names.
+    pub(super) fn named(&self, kind: &str, payload: &str) -> Option<NamedBlobs> {
+        NamedBlobs::of(self.names, kind, payload)
+    }
+
+    /// What is wrong with them.
+    pub(super) fn see(&mut self, NamedBlobs { kept, forgotten }: &NamedBlobs) -> Vec<String> {
         for hash in forgotten.iter().filter_map(|name| from_hex::<32>(name)) {
             self.destroyed.remove(&hash);
         }
         let mut wrong = Vec::new();
         for name in kept {
-            let Some(hash) = from_hex::<32>(&name) else { continue };
+            let Some(hash) = from_hex::<32>(name) else { continue };
             let known = self.keys.as_ref().is_some_and(|keys| matches!(blob::key_of(keys, &hash), Ok(Some(_))));
             if !known && self.told.insert(hash) {
                 wrong.push(format!("it names blob `{name}`, which has no key"));

@@ -1,18 +1,21 @@
 //! Walks records one by one and compares each with what must stand there.
 
+use std::ops::Range;
+
 use rusqlite::types::ValueRef;
 
-use super::blobs::BlobCheck;
+use super::blobs::{BlobCheck, NamedBlobs};
 use super::{FINDINGS_MAX, Finding, Flaw, SealState, judge};
 use crate::canon;
 use crate::chain::{Genesis, Hash, Tip, hash_hex, sha256, timestamp};
 use crate::layout::{Layout, spells};
 use crate::seal::Slots;
+use crate::slices::AcceptedSlice;
 use crate::store::StoredRow;
 
 /// Walks records in order and compares each with what must stand there.
 pub(crate) struct Checker {
-    genesis: Genesis,
+    pub genesis: Genesis,
     /// The last line seen.
     pub tip: Tip,
     /// Whether the walk began in the middle, so that the next line's `hash_prev` can't be checked.
@@ -43,9 +46,38 @@ impl Checker {
     }
 
     pub(super) fn watch_seal(&mut self, slots: &Slots) {
-        if let Slots::Sealed(seal) = slots {
-            self.sealed = seal.count.checked_sub(1).map(|seq| (seq, None));
+        self.watch(slots.sealed().and_then(|seal| seal.count.checked_sub(1)));
+    }
+
+    /// Keeps the hash of this record's line when it comes by.
+    pub(crate) fn watch(&mut self, sealed: Option<u64>) {
+        self.sealed = sealed.map(|seq| (seq, None));
+    }
+
+    /// The record that the seal names.
+    pub(crate) fn sealed_seq(&self) -> Option<u64> {
+        self.sealed.map(|(seq, _)| seq)
+    }
+
+    /// The hash of the sealed line, if that was passed.
+    pub(crate) fn sealed_line(&self) -> Option<Hash> {
+        self.sealed.and_then(|(_, hash)| hash)
+    }
+
+    /// Moves on to the end of a slice that was checked by another thread, if its first line is the next and follows on the last one here.
+    pub(crate) fn accept<M>(&mut self, range: &Range<u64>, slice: &AcceptedSlice<M>) -> bool {
+        let follows = range.start == 0 || self.trust_first || slice.follows == Some(hash_hex(&self.tip.hash));
+        if range.start != self.tip.count || !follows {
+            return false;
         }
+        self.trust_first = false;
+        self.tip = slice.tip;
+        self.records += range.end - range.start;
+        self.bytes += slice.bytes;
+        if let (Some((_, hash)), Some(passed)) = (&mut self.sealed, slice.sealed) {
+            *hash = Some(passed);
+        }
+        true
     }
 
     pub(crate) fn found(&mut self, seq: Option<u64>, what: Flaw, why: impl Into<String>) {
@@ -56,12 +88,12 @@ impl Checker {
         }
     }
 
-    /// Checks one record and moves on to it, whatever it was, so that one flaw is reported once.
-    pub(crate) fn check(&mut self, stored: &StoredRow<'_>) {
+    /// Checks one record and moves on to it, whatever it was, so that one flaw is reported once. Gives the line's parts, if it has them.
+    pub(crate) fn check<'a>(&mut self, stored: &StoredRow<'a>) -> Option<Layout<'a>> {
         self.records += 1;
         let Ok(seq) = u64::try_from(stored.seq) else {
             self.found(None, Flaw::OutOfPlace, format!("a record stands at {}", stored.seq));
-            return;
+            return None;
         };
         if seq != self.tip.count {
             self.found(
@@ -73,12 +105,13 @@ impl Checker {
         let Some(line) = stored.line else {
             self.found(Some(seq), Flaw::BadLine, "the line is not text");
             self.tip.count = seq + 1;
-            return;
+            return None;
         };
         self.bytes += line.len() as u64;
-        match Layout::parse(line) {
-            Ok(layout) => self.compare(seq, &layout, stored),
-            Err(why) => self.found(Some(seq), Flaw::BadLine, why),
+        let layout = Layout::parse(line);
+        match &layout {
+            Ok(layout) => self.compare(seq, layout, stored),
+            Err(why) => self.found(Some(seq), Flaw::BadLine, *why),
         }
         self.trust_first = false;
         self.tip = Tip { count: seq + 1, hash: sha256(line.as_bytes()) };
@@ -87,6 +120,7 @@ impl Checker {
         {
             *hash = Some(self.tip.hash);
         }
+        layout.ok()
     }
 
     fn compare(&mut self, seq: u64, layout: &Layout<'_>, stored: &StoredRow<'_>) {
@@ -131,15 +165,20 @@ impl Checker {
                 _ => false,
             },
         );
-        if let Some(blobs) = &mut self.blobs {
-            let found = blobs.see(&canon::unescape(layout.kind), layout.payload);
-            found.into_iter().for_each(|why| self.found(Some(seq), Flaw::BlobMissing, why));
+        if let Some(named) = self.blobs.as_ref().and_then(|blobs| blobs.named(&canon::unescape(layout.kind), layout.payload)) {
+            self.see_blobs(seq, &named);
         }
+    }
+
+    /// Looks after the blobs that a record names.
+    pub(super) fn see_blobs(&mut self, seq: u64, named: &NamedBlobs) {
+        let found = self.blobs.as_mut().map(|blobs| blobs.see(named)).unwrap_or_default();
+        found.into_iter().for_each(|why| self.found(Some(seq), Flaw::BlobMissing, why));
     }
 
     /// Compares the head with the seal; returns the seal's state and how many records it does not cover.
     pub(super) fn judge_seal(&mut self, slots: &Slots) -> (SealState, u64) {
-        let line = self.sealed.and_then(|(_, hash)| hash);
+        let line = self.sealed_line();
         let (state, unsealed, finding) = judge(slots, &self.genesis, &self.tip, line);
         if let Some(finding) = finding {
             self.found(finding.seq, finding.what, finding.why);

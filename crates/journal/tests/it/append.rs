@@ -140,10 +140,11 @@ fn replay_streams_from_a_place_and_can_stop() {
     filled(home.path(), 10);
     let (journal, _) = open(home.path());
     let mut seen = Vec::new();
-    let findings = journal.replay(4, |record| {
-        seen.push(record.seq);
-        if record.seq == 7 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    });
+    let take = |seq| {
+        seen.push(seq);
+        if seq == 7 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let findings = journal.replay(4, |line| line.seq, take);
     assert_eq!((seen, findings.unwrap()), (vec![4, 5, 6, 7], vec![]));
 }
 

@@ -71,3 +71,24 @@ fn nothing_acknowledged_is_lost_at_any_point() {
         assert_eq!((acked, killed), (Some(count + 2 * COMMITS - 1), false), "control: without a fault the child ends well");
     }
 }
+
+/// The log is filled ahead with zeros, and a copy of the files as a crash would leave them has every record that was acknowledged.
+#[test]
+fn zeros_behind_the_last_frame_are_no_records() {
+    let (home, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (journal, _) = open(home.path());
+    // The answer to the second comes after the log was filled behind the first.
+    (0..2).for_each(|n| drop(journal.append(vec![draft(n)]).wait().unwrap()));
+    let log = std::fs::read(home.path().join("journal.db-wal")).unwrap();
+    assert!(log.len() > 1 << 16 && log.ends_with(&[0; 8192]), "control: {} bytes", log.len());
+    std::fs::create_dir(copy.path().join("keys")).unwrap();
+    for file in ["journal.db", "journal.db-wal", "seal.0", "seal.1", "keys/seal.key", "keys/seal.pub"] {
+        std::fs::copy(home.path().join(file), copy.path().join(file)).unwrap();
+    }
+    let (journal, opened) = open(copy.path());
+    assert_eq!((opened.head.count, opened.findings), (2, vec![]));
+    journal.append(vec![draft(2)]).wait().unwrap();
+    journal.close();
+    let report = verify(copy.path()).unwrap();
+    assert_eq!((report.records, report.findings), (3, vec![]));
+}

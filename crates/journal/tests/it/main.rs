@@ -9,6 +9,7 @@ mod export;
 mod fault;
 mod index;
 mod late;
+mod slices;
 mod snapshot;
 mod tamper;
 

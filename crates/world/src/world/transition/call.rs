@@ -1,6 +1,7 @@
 //! Calls: admitted, refused, finished or lost.
 
 use super::{CheckResult, Transition, alive, budget, ensure, task_mut, unended};
+use crate::effect::{AdmissionEffect, EndEffect};
 use crate::event::{CallAdmitted, CallFinished, CallLost, CallObserved, CallRefused, CallRetried, NetClosed};
 use crate::{CallId, OpenCall, Pid, TaskId, Used, World};
 
@@ -22,20 +23,15 @@ impl Transition for CallAdmitted {
     }
 
     fn apply(&self, world: &mut World, at_ms: i64) {
+        AdmissionEffect::from(self).apply(world, at_ms);
+    }
+}
+
+impl AdmissionEffect {
+    pub(crate) fn apply(self, world: &mut World, at_ms: i64) {
         world.last.call = world.last.call.max(self.call.0);
-        let open = OpenCall {
-            pid: self.pid,
-            task: self.task,
-            tool: self.tool.clone(),
-            hands: self.hands,
-            bind: self.bind.clone(),
-            of: self.of,
-            read_only: self.read_only,
-            admitted_ms: at_ms,
-        };
-        world.calls.insert(self.call, open);
         if let Some(grant) = self.grant.and_then(|id| world.grants.get_mut(&id)) {
-            grant.use_once(Used { at_ms, up: self.up.clone() });
+            grant.use_once(Used { at_ms, up: self.up });
         }
         if let Some(token) = self.token.and_then(|id| world.tokens.get_mut(&id)) {
             token.ops_left = token.ops_left.saturating_sub(1);
@@ -44,8 +40,8 @@ impl Transition for CallAdmitted {
             task.lost.retain(|bind| *bind != self.bind);
             task.lost_why.remove(&self.bind);
             task.calls_left = task.calls_left.map(|left| left.saturating_sub(1));
-            match &self.rooms {
-                Some(rooms) => task.rooms.extend(rooms.iter().cloned()),
+            match self.rooms {
+                Some(rooms) => task.rooms.extend(rooms),
                 None => task.in_unknown_room = true,
             }
             if self.pid != task.pid && !self.read_only {
@@ -57,6 +53,8 @@ impl Transition for CallAdmitted {
             process.calls_made += 1;
             at = process.parent;
         }
+        let Self { pid, task, call, tool, hands, bind, of, read_only, .. } = self;
+        world.calls.insert(call, OpenCall { pid, task, tool, hands, bind, of, read_only, admitted_ms: at_ms });
     }
 }
 
@@ -80,6 +78,12 @@ impl Transition for CallFinished {
     }
 
     fn apply(&self, world: &mut World, _at_ms: i64) {
+        EndEffect::from(self).apply(world);
+    }
+}
+
+impl EndEffect {
+    pub(crate) fn apply(&self, world: &mut World) {
         let of = world.calls.remove(&self.call).and_then(|call| call.of);
         if let Some(task) = task_mut(world, self.task) {
             task.blob_bytes = task.blob_bytes.saturating_add(self.blob_bytes);

@@ -80,16 +80,57 @@ pub fn run_request(task: &Task, program: &AgentProgram, plan: &LaunchPlan) -> Re
 pub fn exit_of(end: CallEnd) -> AgentExit {
     match end {
         CallEnd::Done { value, .. } => {
-            let how = match (value["exit_code"].as_i64(), value["signal"].as_i64(), value["error"].as_str()) {
-                (_, _, Some(error)) => error.to_owned(),
-                (Some(code), ..) => format!("exit code {code}"),
-                (None, Some(signal), _) => format!("signal {signal}"),
-                (None, None, None) => "no exit code".to_owned(),
-            };
-            AgentExit::Ended { how, last_words: value["stderr"].as_str().unwrap_or_default().to_owned() }
+            let (how, is_own_doing) = how_it_ended(&value);
+            // What it wrote before somebody else killed it is no reason.
+            let error_output = value["stderr"].as_str().filter(|_| is_own_doing).unwrap_or_default().to_owned();
+            AgentExit::Ended { how, error_output }
         }
         CallEnd::Pending(Refusal { review: Some(review), .. }) => AgentExit::Waits(review),
         CallEnd::Refused(refusal) | CallEnd::Pending(refusal) => AgentExit::Refused { hint: refusal.advice(), reason: refusal.reason },
-        CallEnd::CallerExecutes => AgentExit::Ended { how: "it was never run".to_owned(), last_words: String::new() },
+        CallEnd::CallerExecutes => AgentExit::Ended { how: "was never run and ended".to_owned(), error_output: String::new() },
+    }
+}
+
+/// Signals that a program gets for what it did itself: ILL, TRAP, ABRT, BUS, FPE, SEGV and SYS. All others somebody sends.
+const OWN_SIGNALS: [i64; 7] = [4, 5, 6, 7, 8, 11, 31];
+/// What a shell adds to the number of the signal that killed its program, to make an exit code of it.
+const SHELL_SIGNALS: std::ops::RangeInclusive<i64> = 129..=159;
+
+/// What is to be said of a program that ended, and whether it did that by itself.
+fn how_it_ended(value: &Value) -> (String, bool) {
+    match (value["exit_code"].as_i64(), value["signal"].as_i64(), value["error"].as_str()) {
+        (_, _, Some(error)) => (format!("ended ({error})"), false),
+        // Some clients are started by a shell, or by a program that does as shells do.
+        (Some(code), ..) if SHELL_SIGNALS.contains(&code) => {
+            let signal = code - SHELL_SIGNALS.start() + 1;
+            (format!("was killed (signal {signal}, told as exit code {code})"), OWN_SIGNALS.contains(&signal))
+        }
+        (Some(code), ..) => (format!("ended with exit code {code}"), true),
+        (None, Some(signal), _) => (format!("was killed (signal {signal})"), OWN_SIGNALS.contains(&signal)),
+        (None, None, None) => ("ended without an exit code".to_owned(), true),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_can_be_the_cause_is_told_of_a_program_that_ended() {
+        let check = |value: Value, told: &str, has_output: bool| {
+            let mut value = value;
+            value["stderr"] = json!("a warning");
+            let expected = if has_output { "a warning" } else { "" };
+            let ended = AgentExit::Ended { how: told.to_owned(), error_output: expected.to_owned() };
+            assert_eq!(exit_of(CallEnd::Done { ok: false, value }), ended);
+        };
+        check(json!({"exit_code": 2}), "ended with exit code 2", true);
+        check(json!({"signal": 9}), "was killed (signal 9)", false);
+        check(json!({"signal": 15}), "was killed (signal 15)", false);
+        check(json!({"signal": 6}), "was killed (signal 6)", true);
+        check(json!({"exit_code": 137}), "was killed (signal 9, told as exit code 137)", false);
+        check(json!({"exit_code": 134}), "was killed (signal 6, told as exit code 134)", true);
+        check(json!({"error": "it used more memory than it may"}), "ended (it used more memory than it may)", false);
+        check(json!({}), "ended without an exit code", true);
     }
 }

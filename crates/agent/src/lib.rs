@@ -9,6 +9,7 @@
 
 mod call_door;
 mod client;
+mod client_model;
 #[cfg(test)]
 mod fuzzed;
 mod hook;

@@ -3,6 +3,7 @@
 //! A client is run for its version alone, and nothing is asked of a model. **Invariant.** Whose subscription a request may use is decided
 //! by the brain on record of the task whose client the kernel started, never by what a request or its input says.
 
+use crate::client_model::provider_fault;
 use crate::launch::BRAIN_RUN;
 use crate::program::{client_of, wire_of};
 use brain::agent::{tried, version_in};
@@ -22,17 +23,18 @@ use world::{BrainAuth, BrainMode, BrainProblem, BrainReport, Capability, Code, P
 const VERSION_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// What a client asks its models in.
-fn dialects(spec: &BrainSpec) -> &'static [Dialect] {
+pub(crate) fn dialects(spec: &BrainSpec) -> &'static [Dialect] {
     match spec {
         BrainSpec::Vendor { vendor: Vendor::Claude, .. } => &[Dialect::Anthropic],
         BrainSpec::Vendor { vendor: Vendor::Codex, .. } => &[Dialect::Responses],
+        BrainSpec::Vendor { vendor: Vendor::OpenCode, .. } => &[Dialect::Chat],
         BrainSpec::Vendor { vendor: Vendor::Gemini, .. } => &[Dialect::Gemini],
         _ => &Dialect::ALL,
     }
 }
 
 /// The client whose subscription a brain may use.
-fn login_of(spec: &BrainSpec) -> Option<VendorClient> {
+pub(crate) fn login_of(spec: &BrainSpec) -> Option<VendorClient> {
     match spec {
         BrainSpec::Vendor { vendor: Vendor::Claude, .. } => Some(VendorClient::Claude),
         BrainSpec::Vendor { vendor: Vendor::Codex, .. } => Some(VendorClient::Codex),
@@ -66,7 +68,7 @@ pub enum NamedBy {
 /// The brains that there are.
 pub struct Brains {
     pub(crate) gate: Arc<Gate>,
-    models: Arc<Models>,
+    pub(crate) models: Arc<Models>,
     pub(crate) settings: Arc<LiveSettings>,
     /// Those of whoever started the kernel.
     variables: Vec<(String, String)>,
@@ -117,12 +119,13 @@ impl Brains {
         mine.chain(theirs).collect::<BTreeMap<_, _>>().into_iter().collect()
     }
 
-    /// Refuses a vendor's client that cannot work: it is not installed, or nobody pays for its models.
-    pub fn check_client(&self, spec: &BrainSpec) -> Result<(), Refusal> {
+    /// Refuses a vendor's client that cannot work in a zone, or in a folder that is none yet: it is not installed, nobody pays for its
+    /// models, or nobody has the model that it asks for.
+    pub fn check_client(&self, zone: Option<ZoneId>, spec: &BrainSpec) -> Result<(), Refusal> {
         self.check_program(spec)?;
         // An agent of another kind may need no model.
         if let BrainSpec::Vendor { .. } = spec {
-            self.payer(spec)?;
+            self.answering(zone, spec)?;
         }
         Ok(())
     }
@@ -145,7 +148,7 @@ impl Brains {
         if native.model().is_none_or(|model| self.models.model_card(zone, model).is_ok()) {
             return None;
         }
-        let mut able = Vendor::ALL.map(vendor_spec).into_iter().filter(|spec| self.check_client(spec).is_ok());
+        let mut able = Vendor::ALL.map(vendor_spec).into_iter().filter(|spec| self.check_client(zone, spec).is_ok());
         able.next().filter(|_| able.next().is_none())
     }
 
@@ -240,7 +243,7 @@ impl Brains {
         };
         report.program = program.command.first().cloned();
         report.version = versions.get(&program.command).cloned();
-        report.problem = match (self.check_program(spec), self.payer(spec)) {
+        report.problem = match (self.check_program(spec), self.answering(zone, spec)) {
             (Err(refusal), _) => Some(problem(PreflightCode::Unknown, refusal)),
             (Ok(()), Err(refusal)) => Some(problem(PreflightCode::NotAuthenticated, refusal)),
             (Ok(()), Ok(providers)) => {
@@ -252,18 +255,18 @@ impl Brains {
         report
     }
 
-    /// Who answers a client's requests, its own login first; or why nobody does.
-    fn payer(&self, spec: &BrainSpec) -> Result<Vec<Arc<Provider>>, Refusal> {
+    /// Who could pay for a client's requests, its own login first; or why nobody does.
+    pub(crate) fn payer(&self, spec: &BrainSpec) -> Result<Vec<Arc<Provider>>, Refusal> {
         let login = login_of(spec);
         let serves = |provider: &Arc<Provider>| {
             provider.only_for().is_none_or(|client| login == Some(client))
                 && dialects(spec).iter().any(|dialect| provider.dialects.contains(dialect))
         };
-        let (mut able, mut keyless) = (Vec::new(), None);
+        let (mut able, mut fault) = (Vec::new(), None);
         for provider in self.models.gateway().providers().filter(serves) {
-            match provider.missing_key() {
+            match provider_fault(&provider) {
                 None => able.push(provider),
-                Some(none) => drop(keyless.get_or_insert((provider.name.clone(), none))),
+                Some(why) => drop(fault.get_or_insert(why)),
             }
         }
         able.sort_by_key(|provider| provider.only_for().is_none());
@@ -271,8 +274,8 @@ impl Brains {
             return Ok(able);
         }
         let name = client_of(spec).unwrap_or_default();
-        let refusal = match keyless {
-            Some((provider, none)) => Refusal::new(Code::NotFound, format!("`{provider}` has no key: {}", none.what)).hint(none.fix),
+        let refusal = match fault {
+            Some(refusal) => refusal,
             None => {
                 let refusal =
                     Refusal::new(Code::NotFound, format!("nobody pays for the models of `{name}`: no provider that it can ask is set up"));
@@ -283,11 +286,14 @@ impl Brains {
                     }
                     (BrainSpec::Vendor { vendor: Vendor::Codex, .. }, _) => refusal.hint("run `codex login`, or set OPENAI_API_KEY"),
                     (BrainSpec::Vendor { vendor: Vendor::Gemini, .. }, _) => refusal.hint("set GEMINI_API_KEY"),
+                    (BrainSpec::Vendor { vendor: Vendor::OpenCode, .. }, _) => {
+                        refusal.hint("set OPENAI_API_KEY or OPENROUTER_API_KEY, or start a model server such as Ollama")
+                    }
                     _ => refusal.hint("set a key such as ANTHROPIC_API_KEY"),
                 }
             }
         };
-        Err(refusal.kind(RefusalKind::BrainUnauthenticated).remedy(Remedy::SetUpModel))
+        Err(unauthenticated(refusal))
     }
 
     /// The file in which a client keeps its own login, if there is one.
@@ -313,8 +319,7 @@ impl Brains {
     }
 
     fn native_providers(&self, zone: Option<ZoneId>, model: &str) -> Vec<Arc<Provider>> {
-        let trusted = zone.and_then(|zone| self.gate.policies.trusted(zone).ok().flatten());
-        let names = trusted.map(|trusted| trusted.config.models.clone()).unwrap_or_default();
+        let names = self.models.names_of(zone);
         let found = Dialect::ALL.iter().find_map(|dialect| self.models.gateway().find(&names, model, *dialect, None).ok());
         found.into_iter().flatten().map(|target| target.provider).collect()
     }
@@ -362,6 +367,11 @@ fn auth_of(provider: &Provider) -> BrainAuth {
         (None, Some(_)) => BrainAuth::ApiKey,
         (None, None) => BrainAuth::None,
     }
+}
+
+/// A refusal of a brain that nobody answers.
+pub(crate) fn unauthenticated(refusal: Refusal) -> Refusal {
+    refusal.kind(RefusalKind::BrainUnauthenticated).remedy(Remedy::SetUpModel)
 }
 
 fn problem(code: PreflightCode, refusal: Refusal) -> BrainProblem {

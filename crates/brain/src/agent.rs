@@ -153,6 +153,12 @@ impl AgentFailure {
     pub fn may_retry(self, cause: RetryCause) -> AgentFailure {
         AgentFailure { may_retry: Some(cause), ..self }
     }
+
+    /// The program's model, or the way to it, answered with an error; with this status, where the program says it. Whatever it was, the same
+    /// work can go on once it is mended: a key, a budget, a name, a server.
+    pub fn by_model(self, status: Option<u64>) -> AgentFailure {
+        self.may_retry(if status == Some(402) { RetryCause::Budget } else { RetryCause::Model })
+    }
 }
 
 /// The kernel's word on an [`AgentEvent::Asked`].

@@ -65,6 +65,11 @@ impl TerminalModes {
         }
     }
 
+    /// Is another screen shown in the place of the first?
+    pub fn is_on_other_screen(&self) -> bool {
+        self.switched.iter().any(|mode| OTHER_SCREENS.contains(mode))
+    }
+
     /// What makes the terminal as it was.
     pub fn restore(&self) -> Vec<u8> {
         let mut codes = String::new();

@@ -70,7 +70,10 @@ impl BrainAlias {
         match BrainSpec::parse(&self.0) {
             // Whose file it would be, the operator's or the project's, a name does not say.
             Ok(BrainSpec::Script(_)) => Err(format!("`{name}`: a name stands for no script; a script is named by its file")),
-            Ok(_) => Ok(()),
+            Ok(other) => match BrainSpec::parse(name) {
+                Ok(own) if own.kind() != other.kind() => Err(format!("`{name}` is a brain itself, and stands for no other")),
+                _ => Ok(()),
+            },
             Err(unknown) => Err(format!("`{name}`: {unknown}; {}", BrainSpec::KNOWN)),
         }
     }

@@ -34,6 +34,8 @@ pub struct Provider {
     pub context_tokens: Option<u64>,
     pub output_tokens: Option<u64>,
     pub(crate) models: Option<GlobSet>,
+    /// How the names in that list begin, before anything that stands for other letters.
+    beginnings: Vec<String>,
     /// What it may run by itself.
     runs: Vec<String>,
     pub(crate) transport: Transport,
@@ -98,6 +100,12 @@ impl Provider {
     /// Does its `models` name this one? `None` where it has no such list, and nobody knows.
     pub fn lists(&self, model: &str) -> Option<bool> {
         self.models.as_ref().map(|globs| globs.is_match(model))
+    }
+
+    /// Could it have a model whose name begins with this?
+    pub fn may_have(&self, beginning: &str) -> bool {
+        let is_alike = |listed: &String| listed.starts_with(beginning) || beginning.starts_with(listed.as_str());
+        self.models.is_none() || self.beginnings.iter().any(is_alike)
     }
 }
 
@@ -213,6 +221,11 @@ impl Provider {
             output_tokens: settings.output_tokens,
             free: settings.free || matches!(transport, Transport::Script(_) | Transport::Cassette(_)),
             models: (!settings.models.is_empty()).then_some(models),
+            beginnings: settings
+                .models
+                .iter()
+                .map(|glob| glob.split(['*', '?', '[', '{', '\\']).next().unwrap_or_default().to_owned())
+                .collect(),
             runs: runs(settings).map_err(|(why, fix)| BadSettings { fix: Some(fix), ..bad(why) })?,
             limiter: Limiter::new(concurrency, settings.requests_per_minute),
             answer: ms(settings.answer_ms, ANSWER),
@@ -233,6 +246,7 @@ impl Provider {
             output_tokens: None,
             free: true,
             models: None,
+            beginnings: Vec::new(),
             runs: Vec::new(),
             transport: Transport::Cassette(CassetteUpstream::new(file.to_owned(), timing)),
             limiter: Limiter::new(CONCURRENCY, None),
@@ -436,50 +450,4 @@ fn passing(query: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn provider(yaml: &str) -> Result<Provider, BadSettings> {
-        Provider::new("p", &yaml::from_str(yaml).unwrap())
-    }
-
-    #[test]
-    fn a_request_goes_below_the_provider_s_url() {
-        for (base, path, url) in [
-            ("https://api.anthropic.com", "/v1/messages?beta=true", "https://api.anthropic.com/v1/messages?beta=true"),
-            ("https://h/v1", "/v1/chat/completions", "https://h/v1/chat/completions"),
-            ("https://h/api/v1/", "/v1/responses", "https://h/api/v1/responses"),
-            ("https://h/api", "/v1/responses", "https://h/api/v1/responses"),
-            ("https://h/v1", "/v1beta/models/m:generateContent", "https://h/v1/v1beta/models/m:generateContent"),
-            ("http://127.0.0.1:11434", "/v1/chat/completions?key=ours&a=b", "http://127.0.0.1:11434/v1/chat/completions"),
-            (
-                "https://h",
-                "/v1beta/models/m:streamGenerateContent?key=k&alt=sse&%6bey=k&access_token=t&fields=candidates&$fields=x&alt=proto",
-                "https://h/v1beta/models/m:streamGenerateContent?alt=sse",
-            ),
-            ("https://h/openai", "/v1/responses?api-version=2026-01-01&API-KEY=k", "https://h/openai/v1/responses?api-version=2026-01-01"),
-        ] {
-            let provider = provider(&format!("{{url: '{base}', dialect: chat}}")).unwrap();
-            assert_eq!(provider.url(path).unwrap().as_str(), url);
-        }
-    }
-
-    #[test]
-    fn nothing_goes_out_in_the_clear_unless_somebody_said_so() {
-        assert!(provider("{url: 'http://localhost:8000', dialect: [chat, responses]}").is_ok());
-        assert!(provider("{url: 'http://[::1]:8000', dialect: chat}").is_ok());
-        assert!(provider("{url: 'http://10.0.0.7:8000', dialect: chat, plain: true}").is_ok());
-        for (bad, why) in [
-            ("{url: 'http://10.0.0.7:8000', dialect: chat}", "unencrypted"),
-            ("{url: 'https://me:pw@h', dialect: chat}", "holds a password"),
-            ("{url: 'ftp://h', dialect: chat}", "neither http nor https"),
-            ("{url: 'https://h', dialect: []}", "no dialect"),
-            ("{url: 'https://h'}", "no dialect"),
-            ("{url: 'https://h', dialect: chat, concurrency: 0}", "lets nothing through"),
-            ("{url: 'https://h', dialect: chat, key: {env: A}, login: {client: codex}}", "mutually exclusive"),
-        ] {
-            let error = provider(bad).unwrap_err().to_string();
-            assert!(error.contains(why), "{error}");
-        }
-    }
-}
+mod tests;

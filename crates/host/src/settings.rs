@@ -55,6 +55,7 @@ impl BrainSetting {
             }
             Some(alias) => alias.check(name),
             None if self.command.is_empty() => Err(format!("`{name}` says nothing: give it `command: [PROGRAM]` or `alias: BRAIN`")),
+            None if self.command[0].trim().is_empty() => Err(format!("`{name}`: its program has no name")),
             None => Ok(()),
         }
     }
@@ -212,6 +213,10 @@ mod tests {
             "brains: {a: {}}",
             "brains: {a: {alias: clod}}",
             "brains: {a: {alias: claude, command: [b]}}",
+            "brains: {a: {command: ['']}}",
+            "brains: {native: {alias: claude}}",
+            "brains: {claude: {alias: codex}}",
+            "brains: {a: {alias: 'gemini:--yolo'}}",
         ] {
             std::fs::write(dir.path().join("config.yml"), bad).unwrap();
             assert!(OperatorSettings::read(dir.path()).is_err(), "{bad}");

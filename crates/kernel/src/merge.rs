@@ -35,7 +35,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use workspace::{
-    Bases, Dirty, Freezer, Frozen, FrozenChanges, KeptChanges, MergePlan, MergeProgress, Origin, RoomChanges, Swaps, Tree, aside,
+    Bases, Dirty, Freezer, Frozen, FrozenChanges, KeptChanges, MergePlan, MergeProgress, NOT_KEPT, Origin, RoomChanges, Swaps, Tree, aside,
     judge_links, repository, settle, unpair,
 };
 use world::event::{MergeFinished, MergeProposed, MergeRejected, MergeStarted, ReviewAsked, TaskFinished, TaskParked};
@@ -176,13 +176,21 @@ async fn look(kernel: &Kernel, task: &Task, bases: &Bases<'_>, upper: PathBuf, l
     let counter = kernel.tasks.counted.begin(CountedKind::Freezing, Some(task.id), listed.paths().len() as u64);
     let keeping = kernel.ledger.keeping();
     let sight = kernel.gate.sight(kernel.gate.owner(task.id)?)?;
+    let announced = kernel.clients.announced(task)?;
+    let excluded = |path: &str| {
+        // What a room does not show is no change of its task's, wherever it came from.
+        let masked = sight.masks(path).map(|by| format!("it is masked: {by}{NOT_KEPT}"));
+        let half =
+            || announced.as_ref()?.half_replaced(path).map(|file| format!("the client was ended while it replaced `{file}` by this"));
+        masked.or_else(half)
+    };
     let freezer = Freezer {
         gate: &gate,
         bases,
         at: &|| counter.step(),
         keep: &|bytes| keeping.keep(bytes),
         blobs: &|blob| kernel.ledger.blob(blob),
-        masked: &|path| sight.masks(path).map(|by| by.to_string()),
+        excluded: &excluded,
         upper: Tree::at(upper)?,
         tree: tree_of(kernel, task)?,
     };

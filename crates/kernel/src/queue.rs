@@ -401,7 +401,7 @@ impl Kernel {
     }
 
     /// Refuses a task that has no model to think with, or no script to follow, before anything is written into its repository or queued.
-    async fn check_brain_first(&self, new: &NewTask) -> Result<(), Stop> {
+    pub(crate) async fn check_brain_first(&self, new: &NewTask) -> Result<(), Stop> {
         let top = gate::locate(&new.path).await?;
         let zone = self.ledger.look(|world| world.zone_at(&top.to_string_lossy()).map(|zone| zone.id));
         let trusted = zone.map(|zone| self.gate.policies.trusted(zone)).transpose()?.flatten();
@@ -416,21 +416,27 @@ impl Kernel {
             Err(_) if trusted.is_none() && gate::brings_own(&top).await? => return Ok(()),
             spec => spec?,
         };
-        if let Some(model) = spec.model() {
-            self.models.model_card(zone, model)?;
-        }
         if let BrainSpec::Script(file) = &spec {
             read_script(&top, file, named).await?;
         }
-        Ok(self.brains.check_client(&spec)?)
+        match self.check_mind(zone, &spec) {
+            // So do its names for models, if there is anything that they can lead to.
+            Err(_) if trusted.is_none() && self.models.gateway().providers().next().is_some() && gate::brings_own(&top).await? => Ok(()),
+            checked => Ok(checked?),
+        }
+    }
+
+    /// Refuses a brain that has no model to think with in this zone, or no program.
+    fn check_mind(&self, zone: Option<ZoneId>, spec: &BrainSpec) -> Result<(), Refusal> {
+        if let Some(model) = spec.model() {
+            self.models.model_card(zone, model)?;
+        }
+        self.brains.check_client(zone, spec)
     }
 
     /// The brain a task will have. A script is read and kept now, so that a later change of the file changes nothing.
     async fn brain_of(&self, zone: ZoneId, spec: BrainSpec, top: &Path, named: NamedBy) -> Result<String, Stop> {
-        if let Some(model) = spec.model() {
-            self.models.model_card(Some(zone), model)?;
-        }
-        self.brains.check_client(&spec)?;
+        self.check_mind(Some(zone), &spec)?;
         let BrainSpec::Script(file) = &spec else { return Ok(spec.to_string()) };
         let text = read_script(top, file, named).await?;
         let blob = self.ledger.keep(text.as_bytes())?;

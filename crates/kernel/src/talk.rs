@@ -80,6 +80,7 @@ impl Kernel {
         let worker = match worker {
             Some(worker) => worker,
             None => {
+                self.check_brain_first(&task).await?;
                 let zone = match zone {
                     Some(zone) => zone,
                     None => self.gate.init(&task.path).await?.zone,
@@ -143,6 +144,7 @@ impl Kernel {
             Stop::from(refusal.hint("name a vendor's client: claude, codex, opencode or gemini"))
         };
         if let Some(asked) = &new.brain {
+            self.brains.find(asked, own)?;
             return talks(asked).map(|_| asked.clone()).ok_or_else(|| none(asked));
         }
         let enrolled = self.ledger.look(|world| world.processes.get(&worker?).and_then(|process| process.brain.clone()));

@@ -86,7 +86,7 @@ impl Models {
     }
 
     /// The names that a zone's own files give to models.
-    fn names_of(&self, zone: Option<ZoneId>) -> ModelNames {
+    pub fn names_of(&self, zone: Option<ZoneId>) -> ModelNames {
         let trusted = zone.and_then(|zone| self.gate.policies.trusted(zone).ok().flatten());
         trusted.map(|trusted| trusted.config.models.clone()).unwrap_or_default()
     }

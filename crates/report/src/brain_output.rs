@@ -3,10 +3,11 @@
 //! Folded from the task's records each time somebody asks. **Invariant.** Figures are of one prompt alone and never add up over several;
 //! what nobody knows is none and not zero.
 
+use brain::BrainSpec;
 use brain::agent::series_in;
 use journal::Filter;
 use ledger::{Ledger, event_of};
-use world::{CostParts, Event, Stop, TaskId, UsageTotals};
+use world::{CostParts, Event, Pid, Stop, Task, TaskId, UsageTotals};
 
 /// Records that it is made from.
 const KINDS: [&str; 10] = [
@@ -59,6 +60,17 @@ pub fn brain_outputs(ledger: &Ledger, id: TaskId, now_ms: i64) -> Result<Vec<Bra
         (output.starts_afresh, output.series) = (series.is_none(), series);
     }
     Ok(outputs)
+}
+
+/// Has the brain that a worker had last kept that there is no conversation to go on with?
+pub fn starts_afresh(ledger: &Ledger, pid: Pid) -> Result<bool, Stop> {
+    let last = ledger.look(|world| {
+        let is_client = |task: &&Task| matches!(BrainSpec::parse(&task.brain), Ok(BrainSpec::Vendor { .. } | BrainSpec::Acp(_)));
+        let own = world.tasks.values().filter(|task| task.pid == pid && !task.memory.is_empty());
+        own.max_by_key(|task| task.id).filter(is_client).and_then(|task| task.memory.last().cloned())
+    });
+    let checkpoint = last.map(|blob| ledger.blob_if_kept(&blob)).transpose()?.flatten();
+    Ok(checkpoint.is_some_and(|bytes| series_in(&bytes) == Ok(None)))
 }
 
 #[derive(Default)]

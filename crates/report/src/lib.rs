@@ -11,7 +11,7 @@ mod transcripts;
 mod watchers;
 mod work_hold;
 
-pub use brain_output::{BrainOutput, brain_outputs};
+pub use brain_output::{BrainOutput, brain_outputs, starts_afresh};
 pub use counted_work::{CountedKind, CountedWork, CountedWorks, WorkCounter};
 pub use notify::Notifier;
 pub use transcripts::{TranscriptLine, TranscriptPage, TranscriptQuery, TranscriptSize, Transcripts};

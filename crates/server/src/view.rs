@@ -101,11 +101,14 @@ pub(crate) async fn zones(kernel: &Kernel, is_meant: impl Fn(&world::Zone) -> bo
     let known = TaskExtras::of(kernel);
     let mut views = Vec::with_capacity(zones.len());
     for found in zones {
-        let (processes, tasks) = kernel.ledger.look(|world| {
+        let (mut processes, tasks): (Vec<ProcView>, _) = kernel.ledger.look(|world| {
             let mine = world.processes.values().filter(|process| process.zone == Some(found.id));
             let tasks = world.tasks.values().filter(|task| task.zone == found.id);
             (mine.map(|p| proc_view(kernel, world, p)).collect(), tasks.map(|t| task_view(&known, world, t)).collect())
         });
+        for process in processes.iter_mut().filter(|process| process.state.alive()) {
+            process.starts_afresh = report::starts_afresh(&kernel.ledger, process.pid).map_err(rpc_error)?;
+        }
         let proposal = kernel.gate.policies.proposal(Path::new(&found.path)).await;
         views.push(zone::ZoneView {
             zone: found.id,
@@ -175,6 +178,7 @@ fn proc_view(kernel: &Kernel, world: &World, process: &Process) -> ProcView {
         net: process.net,
         brain: process.brain.clone(),
         queue_paused: process.queue_paused,
+        starts_afresh: false,
     }
 }
 
@@ -238,6 +242,7 @@ pub(crate) fn task_view(known: &TaskExtras, world: &World, task: &Task) -> task:
             _ => None,
         },
         merge: task.merge.and_then(|merge| world.merges.get(&merge)).map(|merge| merge.state),
+        undo_left: task.merge.and_then(|merge| world.merges.get(&merge)).map_or(0, |merge| merge.left.len() as u64),
         summary: task.summary.clone(),
         remedy: task.remedy.clone(),
         stopped_by: task.stopped_by,

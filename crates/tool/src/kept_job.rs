@@ -24,6 +24,8 @@ pub struct KeptJob {
     /// Its end, for the call that follows it.
     ended: tokio::sync::Mutex<Option<oneshot::Receiver<Result<JobEnd, SandboxError>>>>,
     stage: watch::Sender<KeptStage>,
+    /// How many calls have followed it.
+    follows: watch::Sender<u64>,
     /// How it ended, once it has.
     exit: Arc<OnceLock<String>>,
     /// The key of its room's door to models, which it was given once and knows for good.
@@ -64,6 +66,7 @@ impl KeptJob {
             started: OnceLock::new(),
             ended: tokio::sync::Mutex::new(None),
             stage: watch::Sender::new(KeptStage::Idle),
+            follows: watch::Sender::new(0),
             exit: Arc::default(),
             key: OnceLock::new(),
         })
@@ -93,10 +96,16 @@ impl KeptJob {
         self.exit.get().map(String::as_str)
     }
 
-    /// Comes back when a call follows it, or nothing of it is left.
+    /// Comes back when a further call has followed it, also where that has let go again, or when nothing of it is left.
     pub fn followed(&self) -> impl Future<Output = ()> + Send + use<> {
-        let mut stage = self.stage.subscribe();
-        async move { drop(stage.wait_for(|stage| matches!(stage, KeptStage::Followed | KeptStage::Over)).await) }
+        let (mut follows, mut stage) = (self.follows.subscribe(), self.stage.subscribe());
+        let before = *follows.borrow();
+        async move {
+            tokio::select! {
+                _ = follows.wait_for(|count| *count > before) => {}
+                _ = stage.wait_for(|stage| *stage == KeptStage::Over) => {}
+            }
+        }
     }
 
     /// Takes down which processes are the job's own, before any tool of it runs.
@@ -150,6 +159,7 @@ impl KeptJob {
         attend(listeners(&job.doors).map_err(broken)?);
         let Some(ending) = ended.as_mut() else { return Err(SandboxError::Gone { who: "job" }) };
         self.stage.send_if_modified(|stage| std::mem::replace(stage, followed(*stage)) == KeptStage::Idle);
+        self.follows.send_modify(|count| *count += 1);
         let mut stage = self.stage.subscribe();
         let told = async {
             tokio::select! {
@@ -245,7 +255,7 @@ fn listeners(doors: &[std::net::TcpListener]) -> io::Result<Vec<TcpListener>> {
     doors.iter().map(|door| TcpListener::from_std(door.try_clone()?)).collect()
 }
 
-/// Keeps the beginning of what a job says in errors, and drops the rest.
+/// Keeps the end of what a job says in errors: a client may have run for days before it says why it ends.
 fn collect(from: OwnedFd, into: Arc<Mutex<Vec<u8>>>, keep: usize) -> io::Result<tokio::task::JoinHandle<()>> {
     let mut from = pipe::Receiver::from_owned_fd(from)?;
     Ok(tokio::spawn(async move {
@@ -254,11 +264,15 @@ fn collect(from: OwnedFd, into: Arc<Mutex<Vec<u8>>>, keep: usize) -> io::Result<
             if got == 0 {
                 return;
             }
-            let mut into = into.lock();
-            let wanted = got.min(keep.saturating_sub(into.len()));
-            into.extend_from_slice(&buffer[..wanted]);
+            keep_end(&mut into.lock(), &buffer[..got], keep);
         }
     }))
+}
+
+/// Adds to what is kept, and takes from its beginning what is too much.
+fn keep_end(kept: &mut Vec<u8>, more: &[u8], keep: usize) {
+    kept.extend_from_slice(&more[more.len().saturating_sub(keep)..]);
+    kept.drain(..kept.len().saturating_sub(keep));
 }
 
 fn broken(cause: io::Error) -> SandboxError {
@@ -276,5 +290,19 @@ pub(crate) fn let_go_end() -> JobEnd {
         memory: sandbox::Enforcement::None,
         pids: sandbox::Enforcement::None,
         cpu: sandbox::Enforcement::None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_what_is_said_is_kept() {
+        let mut kept = Vec::new();
+        for (more, left) in [("ab", "ab"), ("cde", "bcde"), ("", "bcde"), ("0123456789", "6789")] {
+            keep_end(&mut kept, more.as_bytes(), 4);
+            assert_eq!(kept, left.as_bytes());
+        }
     }
 }

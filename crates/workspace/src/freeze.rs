@@ -93,8 +93,8 @@ pub struct Freezer<'a, G> {
     /// Keeps a content as a blob, and reads one.
     pub keep: &'a (dyn Fn(&[u8]) -> Result<String, world::Fault> + Sync),
     pub blobs: &'a ReadBlob<'a>,
-    /// Why a path is hidden from the task, if it is.
-    pub masked: &'a (dyn Fn(&str) -> Option<String> + Sync),
+    /// Why a path stays out whatever it holds, if it does.
+    pub excluded: &'a (dyn Fn(&str) -> Option<String> + Sync),
     /// What the task wrote, and the project.
     pub upper: Tree,
     pub tree: Tree,
@@ -108,9 +108,8 @@ impl<G: ChangeGate> Freezer<'_, G> {
         let renames = look.renames(&wanted)?;
         for change in &wanted {
             let path = change.path.to_string_lossy().into_owned();
-            // What a room does not show is no change of its task's, wherever it came from.
-            let looked = match (self.masked)(&path) {
-                Some(by) => PathOutcome::Exclude(format!("it is masked: {by}{NOT_KEPT}")),
+            let looked = match (self.excluded)(&path) {
+                Some(why) => PathOutcome::Exclude(why),
                 None => look.at(change, &path, &renames).await?,
             };
             match looked {

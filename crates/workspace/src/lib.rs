@@ -54,7 +54,7 @@ pub use aside::aside;
 pub use base::{Dirty, DirtyFile};
 pub use count::{Count, count};
 pub use diff::{FileDiff, FileVersion, MergeDiff};
-pub use freeze::{Freezer, FrozenChanges, RoomChanges, unpair};
+pub use freeze::{Freezer, FrozenChanges, NOT_KEPT, RoomChanges, unpair};
 pub use frozen::{Conflict, Frozen, FrozenPath};
 pub use git_room::git;
 pub use host_binds::HostBinds;

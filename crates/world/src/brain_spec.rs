@@ -7,9 +7,6 @@ use crate::brain_report::Capability;
 use std::fmt;
 use std::str::FromStr;
 
-/// The tier that the built-in brain thinks in when no model is named.
-const DEFAULT_MODEL: &str = "tactical";
-
 /// A vendor whose own client works on tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Vendor {
@@ -91,6 +88,8 @@ pub struct UnknownBrain {
 }
 
 impl BrainSpec {
+    /// The tier that is asked for by those who have no models of their own, when no model is named.
+    pub const DEFAULT_MODEL: &'static str = "tactical";
     /// What there is, for whoever named something else.
     pub const KNOWN: &'static str =
         "there are claude, codex, opencode and gemini (also as claude:MODEL), acp:NAME, native, native:MODEL and script:FILE";
@@ -112,6 +111,10 @@ impl BrainSpec {
     pub fn parse(name: &str) -> Result<BrainSpec, UnknownBrain> {
         let (first, rest) = name.split_once(':').map_or((name, None), |(first, rest)| (first, Some(rest)));
         if let Some(vendor) = Vendor::of(first).filter(|_| rest != Some("")) {
+            // It becomes a word of the client's command line, and must not be an option there.
+            if let Some(rest) = rest.filter(|rest| rest.starts_with('-') || rest.contains(|c: char| c.is_whitespace() || c.is_control())) {
+                return Err(UnknownBrain { name: name.to_owned(), why: Some(format!("`{rest}` names no model")) });
+            }
             return Ok(BrainSpec::Vendor { vendor, model: rest.map(str::to_owned) });
         }
         match name.split_once(':') {
@@ -160,7 +163,7 @@ impl BrainSpec {
     /// The model that the built-in brain thinks with; `None` for another brain.
     pub fn model(&self) -> Option<&str> {
         match self {
-            BrainSpec::Native { model } => Some(model.as_deref().unwrap_or(DEFAULT_MODEL)),
+            BrainSpec::Native { model } => Some(model.as_deref().unwrap_or(BrainSpec::DEFAULT_MODEL)),
             BrainSpec::Vendor { .. } | BrainSpec::Acp(_) | BrainSpec::Script(_) => None,
         }
     }
@@ -233,6 +236,9 @@ mod tests {
             ("claude@", "`` names no model"),
             ("claude@anthropic//x", "`anthropic//x` names no model"),
             ("claude@anthropic/claude/--dangerously x", "names no model"),
+            ("gemini:--yolo", "`--yolo` names no model"),
+            ("claude: ", "` ` names no model"),
+            ("codex:a\nb", "names no model"),
         ] {
             let told = BrainSpec::parse(name).unwrap_err().to_string();
             assert!(told.starts_with(&format!("there is no brain `{name}`: ")) && told.contains(why), "{told}");

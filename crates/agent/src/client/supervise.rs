@@ -79,10 +79,11 @@ impl RoomAgent {
         RunningClient { call: tokio::spawn(async move { door.call(&request).await }), leave }
     }
 
-    /// The end of a call, once nothing of it is left and what the client said is on record.
-    fn ended(&mut self, running: RunningClient) -> Exit {
+    /// The end of a call, once nothing of it is left and what the client said, and which process it was, is on record.
+    fn ended(&mut self, running: RunningClient, job: &Arc<KeptJob>, served: JoinHandle<()>) -> Exit {
         let transcript = ClientTranscript::begin(self.clients.ledger.clone(), self.task.pid, self.task.id);
         let taken_down = self.transcript.insert(transcript).over();
+        let job = Arc::downgrade(job);
         Box::pin(async move {
             let RunningClient { mut call, leave } = running;
             let outcome = match tokio::time::timeout(LEAVE_MAX, &mut call).await {
@@ -93,12 +94,17 @@ impl RoomAgent {
                 }
             };
             taken_down.await;
+            match job.upgrade().is_none_or(|job| job.pid().is_some()) {
+                true => drop(served.await),
+                // It never began, and so it is followed by nobody.
+                false => served.abort(),
+            }
             exit_of_call(outcome)
         })
     }
 
-    /// Records which process works on the task, as soon as it does.
-    fn record_served(&self, job: &Arc<KeptJob>, reused: bool, why: String) {
+    /// Records which process works on the task, as soon as the call that is about to be made follows it.
+    fn record_served(&self, job: &Arc<KeptJob>, reused: bool, why: String) -> JoinHandle<()> {
         // Neither lives on for this: a client that never began has nothing to record.
         let (ledger, followed, job) = (Arc::downgrade(&self.clients.ledger), job.followed(), Arc::downgrade(job));
         let (pid, task) = (self.task.pid, Some(self.task.id));
@@ -108,7 +114,7 @@ impl RoomAgent {
             if let Err(fault) = ledger.record(BrainServed { pid, task, process, reused, why }).await {
                 world::log!("skep: which client works on a task is not on record: {fault}");
             }
-        });
+        })
     }
 
     /// The client that waits for this task, if it may have it.
@@ -139,13 +145,13 @@ impl AgentLauncher for RoomAgent {
             let job = KeptJob::new(in_read, out_write);
             self.refresh().await;
             let hooks = plan.is_hooked.then(|| self.clients.open_hook(self.task.id));
+            let served = self.record_served(&job, false, self.clients.reason(self.task.pid));
             let running = self.call(&job, &plan);
-            self.record_served(&job, false, self.clients.reason(self.task.pid));
-            self.job = Some(job);
+            self.job = Some(job.clone());
             Ok(AgentStreams {
                 input: Box::new(pipe::Sender::from_owned_fd(in_write).map_err(broken)?),
                 output: Box::new(pipe::Receiver::from_owned_fd(out_read).map_err(broken)?),
-                ended: self.ended(running),
+                ended: self.ended(running, &job, served),
                 questions: self.door.questions_of(self.task.id),
                 hooks,
             })
@@ -164,18 +170,20 @@ impl AgentLauncher for RoomAgent {
             self.terms = Some(terms);
             let Some(LiveClient { job, agent, .. }) = client else { return Ok(None) };
             self.refresh().await;
+            let followed = job.followed();
+            let served = self.record_served(&job, true, self.clients.reason(self.task.pid));
             let mut running = self.call(&job, fresh);
             // It may not be admitted any more.
             tokio::select! {
-                () = job.followed() => {}
+                () = followed => {}
                 outcome = &mut running.call => {
+                    served.abort();
                     return Err(exit_of_call(outcome));
                 }
             }
-            self.record_served(&job, true, self.clients.reason(self.task.pid));
-            self.job = Some(job);
+            self.job = Some(job.clone());
             let questions = self.door.questions_of(self.task.id);
-            Ok(Some(AttachedAgent { agent, ended: self.ended(running), questions }))
+            Ok(Some(AttachedAgent { agent, ended: self.ended(running, &job, served), questions }))
         })
     }
 
@@ -221,8 +229,8 @@ impl AgentLauncher for RoomAgent {
 fn exit_of_call(outcome: Result<Result<CallOutcome, Fault>, JoinError>) -> AgentExit {
     match outcome {
         Ok(Ok(outcome)) => exit_of(outcome.end),
-        Ok(Err(fault)) => AgentExit::Ended { how: fault.to_string(), last_words: String::new() },
-        Err(error) => AgentExit::Ended { how: error.to_string(), last_words: String::new() },
+        Ok(Err(fault)) => AgentExit::Ended { how: format!("ended ({fault})"), error_output: String::new() },
+        Err(error) => AgentExit::Ended { how: format!("ended ({error})"), error_output: String::new() },
     }
 }
 

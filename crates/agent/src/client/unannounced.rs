@@ -5,6 +5,8 @@
 //! that could have written more than it names.
 
 use super::LiveClients;
+use crate::TALK;
+use brain::BrainSpec;
 use room::OpenWorkspace;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -30,6 +32,18 @@ pub struct Announced {
 }
 
 impl LiveClients {
+    /// What the calls of a task may have written, as far as that is all that can have written; `None` where it is not: somebody else than a
+    /// client worked on it, or a person talked with the client.
+    pub fn announced(&self, task: &Task) -> Result<Option<Announced>, Stop> {
+        let is_client = matches!(BrainSpec::parse(&task.brain), Ok(BrainSpec::Vendor { .. } | BrainSpec::Acp(_)));
+        if !is_client || task.tags.iter().any(|tag| tag == TALK) {
+            return Ok(None);
+        }
+        let mut announced = Announced::default();
+        announced.read(self, task)?;
+        Ok(Some(announced))
+    }
+
     /// Paths in the layer of a task whose brain has hands of its own, if nothing admitted accounts for them.
     pub async fn unannounced(&self, announced: Option<&mut Announced>, task: &Task) -> Result<Option<Vec<String>>, Stop> {
         match announced {
@@ -62,13 +76,19 @@ impl Announced {
         }
         let is_named = |path: &String| {
             let within = format!("{path}/");
-            let is_part = |named: &String| {
-                // A client that is killed while it replaces a file leaves what it wrote beside it.
-                named.starts_with(&within) || path.starts_with(&format!("{named}/")) || path.starts_with(&format!("{named}.tmp."))
-            };
+            let is_part = |named: &String| named.starts_with(&within) || path.starts_with(&format!("{named}/")) || is_half_of(path, named);
             self.paths.contains(path) || self.paths.iter().any(is_part)
         };
         written.iter().filter(|path| !is_named(path)).cloned().collect()
+    }
+
+    /// The file that the client was about to replace by this one when it was killed. Only where it is certain that nobody asked for this one:
+    /// nothing that was admitted names it, or could have written more than it names.
+    pub fn half_replaced(&self, path: &str) -> Option<&str> {
+        if self.anything || self.paths.contains(path) {
+            return None;
+        }
+        self.paths.iter().find(|named| is_half_of(path, named)).map(String::as_str)
     }
 
     /// Reads what was admitted so far.
@@ -87,6 +107,12 @@ impl Announced {
         self.anything |= clients.ledger.task(task.id)?.kept.is_some();
         Ok(())
     }
+}
+
+/// Is this what a client writes beside a file before it replaces it? One that is killed in between leaves it there.
+fn is_half_of(path: &str, named: &str) -> bool {
+    let rest = path.strip_prefix(named).and_then(|rest| rest.strip_prefix(".tmp."));
+    rest.is_some_and(|rest| !rest.is_empty() && !rest.contains('/'))
 }
 
 /// What differs from the project and was written since the task began.
@@ -112,5 +138,13 @@ mod tests {
         let announced = Announced { paths: BTreeSet::from(["src/one.txt".to_owned()]), anything: false, is_read: true };
         let written = ["src", "src/one.txt", "src/one.txt.tmp.2.4e26", "src/one.txt.sh", "src/one.tmp", "two"].map(str::to_owned);
         assert_eq!(announced.unaccounted(&written), ["src/one.txt.sh", "src/one.tmp", "two"]);
+
+        let halves = |announced: &Announced| written.clone().map(|path| announced.half_replaced(&path).map(str::to_owned));
+        let only = [None, None, Some("src/one.txt".to_owned()), None, None, None];
+        assert_eq!(halves(&announced), only);
+        // A command may have meant it, and so may a call that names it.
+        assert_eq!(halves(&Announced { anything: true, ..announced }), [const { None }; 6]);
+        let asked = BTreeSet::from(["src/one.txt".to_owned(), "src/one.txt.tmp.2.4e26".to_owned()]);
+        assert_eq!(halves(&Announced { paths: asked, anything: false, is_read: true }), [const { None }; 6]);
     }
 }

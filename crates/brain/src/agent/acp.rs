@@ -218,12 +218,14 @@ impl Acp {
                 self.begin_turn().map(AgentEvent::Send).into_iter().collect()
             }
             (Some(id), None) if self.is_turn(id) => self.turn_is_over(result["stopReason"].as_str().unwrap_or_default()),
-            (Some(INITIALIZE), Some(error)) => vec![failed("the agent did not start", error)],
+            (Some(INITIALIZE), Some(error)) => vec![AgentEvent::Failed(failed("the agent did not start", error))],
             (Some(SESSION), Some(error)) => {
-                let AgentEvent::Failed(failure) = failed("the agent did not open its session", error) else { return Vec::new() };
+                let failure = failed("the agent did not open its session", error);
                 vec![AgentEvent::Failed(AgentFailure { series_is_gone: self.boot.series.is_some(), ..failure })]
             }
-            (Some(id), Some(error)) if self.is_turn(id) => vec![failed("the agent ended its turn with an error", error)],
+            (Some(id), Some(error)) if self.is_turn(id) => {
+                vec![AgentEvent::Failed(failed("the agent ended its turn with an error", error))]
+            }
             // The end of an earlier turn may come late. What nobody asked for is no end of this one, whose words may still come.
             (Some(id), _) if id > PROMPT + self.prompts => {
                 vec![AgentEvent::Failed(AgentFailure::new("the agent answered a request that it was not sent"))]
@@ -402,20 +404,16 @@ impl Question {
     }
 }
 
-fn failed(what: &str, error: &Value) -> AgentEvent {
+/// What an agent says when it cannot go on. Of its model's errors it gives the status as the code, or only the words.
+fn failed(what: &str, error: &Value) -> AgentFailure {
     let message = error["message"].as_str().unwrap_or("it gave no reason");
     let details = [&error["data"]["details"], &error["data"]["message"], &error["data"]].into_iter().find_map(Value::as_str);
     let told = details.filter(|details| !message.contains(details)).map_or(message.to_owned(), |details| format!("{message}: {details}"));
     let failure = AgentFailure::new(format!("{what}: {told}"));
-    let code = error["code"].as_i64().unwrap_or_default();
-    AgentEvent::Failed(match code {
-        // The protocol's own word for it.
-        -32000 => AgentFailure { hint: Some("sign in with the agent's own program, or set up its key".to_owned()), ..failure },
-        402 => failure.may_retry(RetryCause::Budget),
-        _ if told.contains("402") => failure.may_retry(RetryCause::Budget),
-        -32603 | 400.. => failure.may_retry(RetryCause::Model),
-        _ => failure,
-    })
+    let says_so = told.split(|letter: char| !letter.is_alphanumeric()).any(|word| word == "402");
+    // The protocol's own word for it.
+    let hint = (error["code"] == -32000).then(|| "sign in with the agent's own program, or set up its key".to_owned());
+    AgentFailure { hint, ..failure.by_model(if says_so { Some(402) } else { error["code"].as_u64() }) }
 }
 
 fn request(id: u64, method: &str, params: &Value) -> String {

@@ -331,11 +331,8 @@ fn result(frame: &Value) -> AgentEvent {
     let status = frame["api_error_status"].as_u64();
     let failure = AgentFailure { series_is_gone, ..AgentFailure::new(format!("claude ended its turn with an error: {why}")) };
     AgentEvent::Failed(match (status, subtype) {
-        (Some(402), _) => failure.may_retry(RetryCause::Budget),
-        (Some(_), _) => failure.may_retry(RetryCause::Model),
         (None, "error_max_turns" | "error_during_execution") => failure.may_retry(RetryCause::Fault),
-        (None, _) if why.starts_with("API Error") => failure.may_retry(RetryCause::Model),
-        (None, _) => failure,
+        _ => failure.by_model(status),
     })
 }
 
@@ -373,6 +370,22 @@ mod tests {
         let second = name(&claude.prompt("two"));
         assert_ne!(first, second);
         assert!(matches!(&claude.read(&end("No conversation found", true))[..], [AgentEvent::Failed(failure)] if failure.series_is_gone));
+    }
+
+    #[test]
+    fn whatever_its_model_answered_the_task_can_go_on() {
+        let rows = [
+            (json!({"subtype": "success", "api_error_status": 401, "result": "Please run /login"}), RetryCause::Model),
+            (json!({"subtype": "success", "api_error_status": 400, "result": "Prompt is too long"}), RetryCause::Model),
+            (json!({"subtype": "success", "api_error_status": 402, "result": "API Error: 402"}), RetryCause::Budget),
+            (json!({"subtype": "success", "result": "Credit balance is too low"}), RetryCause::Model),
+            (json!({"subtype": "error_during_execution"}), RetryCause::Fault),
+        ];
+        for (mut frame, cause) in rows {
+            (frame["type"], frame["is_error"]) = (json!("result"), json!(true));
+            let AgentEvent::Failed(failure) = Claude::default().read(&frame.to_string()).remove(0) else { panic!("it failed: {frame}") };
+            assert_eq!(failure.may_retry, Some(cause), "{frame}");
+        }
     }
 
     #[test]

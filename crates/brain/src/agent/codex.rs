@@ -190,11 +190,12 @@ impl Codex {
                 Vec::new()
             }
             (Some(THREAD), Some(error)) => {
-                let failure = AgentFailure::new(format!("codex did not open its thread: {error}"));
+                let failure = AgentFailure::new(format!("codex did not open its thread: {error}")).may_retry(RetryCause::Fault);
                 vec![AgentEvent::Failed(AgentFailure { series_is_gone: self.boot.series.is_some(), ..failure })]
             }
             (Some(INITIALIZE | TURN), Some(error)) => {
-                vec![AgentEvent::Failed(AgentFailure::new(format!("codex did not begin its turn: {error}")))]
+                let failure = AgentFailure::new(format!("codex did not begin its turn: {error}"));
+                vec![AgentEvent::Failed(failure.may_retry(RetryCause::Fault))]
             }
             (_, Some(error)) => vec![AgentEvent::Progress { note: format!("codex: {error}") }],
             _ => Vec::new(),
@@ -310,16 +311,13 @@ impl Codex {
         }
         let told = [&error["additionalDetails"], &error["message"]].into_iter().find_map(Value::as_str).unwrap_or("it gave no reason");
         let failure = AgentFailure::new(format!("codex ended its turn with an error: {told}"));
-        let info = &error["codexErrorInfo"];
-        vec![AgentEvent::Failed(match (http_status(error), info.as_str()) {
-            (Some(402), _) | (_, Some("sessionBudgetExceeded")) => failure.may_retry(RetryCause::Budget),
+        vec![AgentEvent::Failed(match error["codexErrorInfo"].as_str() {
+            Some("sandboxError" | "threadRollbackFailed") => failure.may_retry(RetryCause::Fault),
+            Some("sessionBudgetExceeded") => failure.may_retry(RetryCause::Budget),
             // The gateway says so with a status that codex does not try again.
             _ if told.contains("insufficient_quota") => failure.may_retry(RetryCause::Budget),
-            (Some(_), _) | (_, Some("usageLimitExceeded" | "rateLimitExceeded" | "serverOverloaded" | "internalServerError")) => {
-                failure.may_retry(RetryCause::Model)
-            }
-            (None, _) if info.is_object() => failure.may_retry(RetryCause::Model),
-            (None, _) => failure,
+            // It has many words for trouble with its model, and none for some of it.
+            _ => failure.by_model(http_status(error)),
         })]
     }
 }

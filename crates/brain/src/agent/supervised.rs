@@ -18,8 +18,8 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 use world::{RetryCause, ReviewId};
 
-/// Characters of a program's last words that a person is shown.
-const LAST_WORDS_CHARS: usize = 600;
+/// Characters of a program's last error output that a person is shown.
+const ERROR_OUTPUT_CHARS: usize = 600;
 
 /// A program that runs.
 pub struct AgentStreams {
@@ -37,8 +37,10 @@ pub struct AgentStreams {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AgentExit {
     Ended {
+        /// What is said of the program: `ended with exit code 2`, `was killed (signal 9)`.
         how: String,
-        last_words: String,
+        /// The end of its error output, where that can say why.
+        error_output: String,
     },
     Refused {
         reason: String,
@@ -335,21 +337,23 @@ impl<L: AgentLauncher> Supervised<L> {
         let Some(running) = self.running.take() else { return Err(BrainFault::new("its program does not run".to_owned())) };
         drop(running.send);
         let exit = running.ended.await;
-        if let (false, AgentExit::Ended { how, last_words }) = (self.wire.is_greeted(), &exit)
+        if let (false, AgentExit::Ended { how, error_output }) = (self.wire.is_greeted(), &exit)
             && let Some(other) = self.wire.fallback()
         {
-            self.use_other(other, &ended_words(how, last_words)).await?;
+            self.use_other(other, &ended_words(how, error_output)).await?;
             return Ok(None);
         }
         ended_early(exit).map(Some)
     }
 }
 
-/// How a program ended and what it said last, in one sentence.
-fn ended_words(how: &str, last_words: &str) -> String {
-    let last_words: String = last_words.trim().chars().take(LAST_WORDS_CHARS).collect();
-    let said = if last_words.is_empty() { String::new() } else { format!("; its last words: {last_words}") };
-    format!("its program ended before its turn was over ({how}){said}")
+/// How a program ended, and what it wrote to its error output last, in one sentence.
+fn ended_words(how: &str, error_output: &str) -> String {
+    let written = error_output.trim();
+    let from = written.char_indices().rev().nth(ERROR_OUTPUT_CHARS - 1).map_or(0, |(at, _)| at);
+    let cut = if from > 0 { "…" } else { "" };
+    let said = if written.is_empty() { String::new() } else { format!("; its last error output: {cut}{}", &written[from..]) };
+    format!("its program {how} before its turn was over{said}")
 }
 
 /// What follows from the end of a program whose turn is not over.
@@ -359,8 +363,8 @@ fn ended_early(exit: AgentExit) -> Result<Move, BrainFault> {
         AgentExit::Refused { reason, hint } => {
             Err(BrainFault { hint, ..BrainFault::new(format!("its program was not started: {reason}")) })
         }
-        AgentExit::Ended { how, last_words } => {
-            let what = ended_words(&how, &last_words);
+        AgentExit::Ended { how, error_output } => {
+            let what = ended_words(&how, &error_output);
             Err(BrainFault { crashed: true, may_retry: Some(RetryCause::Fault), ..BrainFault::new(what) })
         }
     }

@@ -101,9 +101,8 @@ pub async fn send(
         402 => RetryClass::Blocked(RetryCause::Budget),
         // What our own gateway tells a client of the Responses format at a cap.
         400 if response.is_refusal => RetryClass::Blocked(RetryCause::Budget),
-        _ if provider.is_some() => RetryClass::Blocked(RetryCause::Model),
-        401 | 404 | 407 | 429 | 500..=599 => RetryClass::Blocked(RetryCause::Model),
-        _ => RetryClass::Final,
+        // A key, a rule, a name, a server, or a model that takes such a request: all of it can be mended, and then the work goes on.
+        _ => RetryClass::Blocked(RetryCause::Model),
     };
     let what = match &provider {
         Some(provider) => format!("`{}` does not accept its key ({}): {message}", provider.name, response.status),
@@ -136,7 +135,7 @@ fn cause_of(message: &str, dialect: Dialect, quirks: ServerQuirks) -> FailureCau
 pub fn too_small(model: &str, has: u64, needs: u64) -> RequestFailure {
     let what = format!("`{model}` takes {has} tokens, and this work needs {needs} before it begins");
     let hint = Some("use a model with a larger context; if it has one, say so by `context_tokens` of its provider".to_owned());
-    ModelFault { what, retry: RetryClass::Final, hint }.into()
+    ModelFault { what, retry: RetryClass::Blocked(RetryCause::Model), hint }.into()
 }
 
 /// Tokens that an answer may have: so many, or an eighth of the context if that is more, and never more than the model gives.
@@ -180,5 +179,6 @@ pub fn decode_fault(error: DecodeError) -> ModelFault {
         DecodeError::Malformed(what) => (format!("the model's answer can't be read: {what}"), true),
         DecodeError::Reported { message, is_transient } => (format!("the model failed: {message}"), is_transient),
     };
-    ModelFault { what, retry: if is_transient { RetryClass::Transient } else { RetryClass::Final }, hint: None }
+    let retry = if is_transient { RetryClass::Transient } else { RetryClass::Blocked(RetryCause::Model) };
+    ModelFault { what, retry, hint: None }
 }

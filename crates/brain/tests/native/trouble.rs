@@ -39,6 +39,14 @@ async fn what_passes_is_tried_again_and_what_does_not_is_told() {
         let fault = Native::new(model, brief()).with_first_delay(Duration::ZERO).next(start(Vec::new())).await.unwrap_err();
         assert_eq!(fault.what, "`p` does not accept its key (401): bad key");
 
+        // Whatever the model answered, its task can go on once that is mended.
+        for status in [400, 401, 402, 403, 404, 413, 422, 500] {
+            let model = FakeModel::new(dialect, vec![Line::Final(status, r#"{"error": {"message": "no"}}"#)]);
+            let fault = Native::new(model, brief()).next(start(Vec::new())).await.unwrap_err();
+            let cause = if status == 402 { world::RetryCause::Budget } else { world::RetryCause::Model };
+            assert_eq!(fault.may_retry, Some(cause), "{dialect:?} {status}");
+        }
+
         let model = FakeModel::new(dialect, (0..7).map(|_| Line::Status(503, r#"{"error": {"message": "busy"}}"#)).collect());
         let fault = fails(&mut Native::new(model, brief()).with_first_delay(Duration::ZERO)).await;
         assert_eq!(fault.what, "the model answered 503: busy, 7 times in a row");

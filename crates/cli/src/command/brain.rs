@@ -159,6 +159,9 @@ impl Check {
 
 impl Add {
     async fn run(self, console: &Console) -> ExitResult {
+        if self.name.trim().is_empty() {
+            return Err(CommandError::new(ErrorCode::BadInput, "the brain has no name").fix("skep brain add NAME -- PROGRAM"));
+        }
         if self.alias.is_none() && self.command.is_empty() {
             return Err(CommandError::new(ErrorCode::BadInput, format!("nothing says what `{}` is", self.name)).fix(format!(
                 "name its program: `skep brain add {0} -- PROGRAM`, or the brain it stands for: `--alias BRAIN`",

@@ -112,6 +112,9 @@ fn end(console: &Console, result: &TalkOpenResult) -> u8 {
     }
 }
 
+/// Has the cursor go down to the last row.
+const BOTTOM: &[u8] = b"\x1b[999B";
+
 /// A person's terminal while a talk has it.
 struct TalkScreen<'a> {
     console: &'a Console,
@@ -122,11 +125,13 @@ struct TalkScreen<'a> {
     raw: Option<RawMode>,
     /// The kernel takes another piece of input.
     wanted: bool,
+    /// All that was drawn has been shown, and the cursor stands below it.
+    is_over: bool,
 }
 
 impl<'a> TalkScreen<'a> {
     fn new(console: &'a Console, notes: NoteSender, only_watches: bool) -> TalkScreen<'a> {
-        TalkScreen { console, notes, only_watches, filter: EscapeFilter::default(), raw: None, wanted: false }
+        TalkScreen { console, notes, only_watches, filter: EscapeFilter::default(), raw: None, wanted: false, is_over: false }
     }
 
     /// Keys go in and what the brain draws comes out, until the answer; `None` where a watcher left.
@@ -197,7 +202,10 @@ impl<'a> TalkScreen<'a> {
                 let broken = |error: io::Error| CommandError::new(ErrorCode::Internal, "the terminal cannot be used").why(error);
                 self.raw = Some(RawMode::enter().map_err(broken)?);
             }
-            ENDED => self.restore(),
+            ENDED => {
+                self.is_over = true;
+                self.restore();
+            }
             _ => {
                 if let Some((_, bytes)) = output(note) {
                     print(&mut io::stdout(), &self.filter.pass(&bytes))?;
@@ -210,7 +218,12 @@ impl<'a> TalkScreen<'a> {
     /// Gives the terminal back as it was. What it still answers to the brain is not for the shell.
     fn restore(&mut self) {
         let Some(raw) = self.raw.take() else { return };
-        let mut codes = self.filter.modes().restore();
+        let modes = self.filter.modes();
+        let mut codes = modes.restore();
+        // Where the cursor was left, the brain may have drawn below it.
+        if !self.is_over && !modes.is_on_other_screen() {
+            codes.extend(BOTTOM);
+        }
         codes.extend(b"\r\n");
         // A terminal that has gone needs nothing.
         let _ = print(&mut io::stdout(), &codes);

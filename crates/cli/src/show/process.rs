@@ -94,6 +94,7 @@ pub(crate) mod tests {
             net: wire::NetUse::default(),
             brain: None,
             queue_paused: false,
+            starts_afresh: false,
         }
     }
 

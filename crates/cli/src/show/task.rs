@@ -53,6 +53,9 @@ pub fn watching(tasks: &[TaskView], who: Option<&str>, now_ms: i64) -> Page {
     page
 }
 
+/// Said of a brain that has no series.
+pub const NO_SERIES: &str = "  it goes on with no conversation: each turn begins anew";
+
 /// Where a task stands, in a few words.
 pub fn stand(task: &TaskView) -> Line {
     match task.differs {
@@ -74,6 +77,9 @@ pub fn stand(task: &TaskView) -> Line {
             None => Line::new().wait("waits for a review"),
         },
         (TaskStatus::Done, Some(MergeState::Applied)) => Line::new().good("merged"),
+        (TaskStatus::Done, Some(MergeState::Undoing | MergeState::Undone)) if task.undo_left > 0 => {
+            Line::new().wait(format!("merge taken back but for {}", plural(task.undo_left, "file")))
+        }
         (TaskStatus::Done, Some(MergeState::Undoing | MergeState::Undone)) => Line::new().faint("merge taken back"),
         (TaskStatus::Done, Some(MergeState::Rejected)) => Line::new().faint("changes rejected"),
         (TaskStatus::Done, None | Some(MergeState::Proposed)) => Line::new().good("done"),
@@ -251,6 +257,7 @@ pub(crate) mod tests {
             state,
             review: (state == TaskStatus::Parked).then_some(ReviewId(3)),
             merge: None,
+            undo_left: 0,
             summary: None,
             remedy: None,
             stopped_by: None,

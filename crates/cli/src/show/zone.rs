@@ -51,6 +51,9 @@ fn one(zone: &ZoneView, now_ms: i64) -> Page {
             None => head.plain(process::word(process.state)),
         };
         let mut node = Node::new(head).apart();
+        if process.starts_afresh {
+            node = node.under(Node::new(Line::new().faint("series  ").plain("none").faint(task::NO_SERIES)));
+        }
         for view in shown {
             let mut entry = task::entry(view, now_ms);
             if let Some(wait) = &view.waits {
@@ -191,6 +194,10 @@ repository @main (local)  /p
         let text = status(std::slice::from_ref(&zone), 5_000).render(false, Some(80));
         assert!(text.contains("├─ ● worker.1  task-4 \"write docs …\"\n"), "{text}");
         zone.tasks.pop();
+        assert!(!text.contains("series"), "{text}");
+        zone.processes[0].starts_afresh = true;
+        let text = status(std::slice::from_ref(&zone), 5_000).render(false, None);
+        assert!(text.contains("│  ├─ series  none  it goes on with no conversation: each turn begins anew\n"), "{text}");
         zone.drift = true;
         zone.tasks[1].pid = wire::Pid::OPERATOR;
         zone.tasks[1].process = "operator".into();

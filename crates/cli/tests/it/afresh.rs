@@ -48,6 +48,7 @@ fn a_brain_without_resume_has_no_series_and_says_so() {
         let output = &view["outputs"][0];
         let shown = site.ok(&["status", "task-1"]);
         let line = "it goes on with no conversation: each turn begins anew";
+        assert_eq!(site.ok(&["status"]).contains(line), !can_load, "of the worker too: {}", site.ok(&["status"]));
         match can_load {
             true => {
                 assert_eq!((&output["series"], output.get("starts_afresh"), shown.contains(line)), (&json!("s-1"), None, false), "{view}")

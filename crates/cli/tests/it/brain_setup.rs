@@ -3,6 +3,7 @@
 //! The real Claude Code where a client must answer; programs of a few lines in a folder of their own where one must only be there.
 
 use crate::common::model_server::ModelServer;
+use crate::common::screen::Screen;
 use crate::common::{Site, path_without_clients, text};
 use serde_json::{Value, json};
 use std::fs;
@@ -168,6 +169,108 @@ fn each_problem_of_a_client_is_told_with_its_exact_fix() {
     assert_eq!(machine.site.count("task.queued"), 0, "nothing was tried");
 }
 
+/// A client whose model nobody has is not ready, wherever one looks, and a task for it is refused in the same words before anything is written.
+#[test]
+fn a_client_whose_model_nobody_has_is_told_with_its_exact_fix() {
+    let machine = Machine::new();
+    machine.program("opencode", "echo 1.18.33");
+    machine.program("claude", "echo '2.1.200 (Claude Code)'");
+    machine.program("codex", "echo codex-cli 0.166.0");
+    machine.program("gemini", "echo 0.61.0");
+    machine.scripted("");
+    let states = |machine: &Machine| ["claude", "codex", "opencode", "gemini"].map(|name| code(&machine.brain(name)).to_owned());
+    assert_eq!(states(&machine), ["ready", "ready", "NOT_AUTHENTICATED", "ready"], "only opencode asks for a tier");
+
+    let why = "no model answers to `tactical`, which `opencode` asks for: tier `tactical` has no model";
+    let fix = "write `models: {tactical: PROVIDER/MODEL}` into $SKEP_HOME/config.yml or skep.yml; there are `s`; or name the brain with another \
+               model: `opencode:PROVIDER/MODEL`; `skep setup` finds keys";
+    let flat = |told: String| told.split_whitespace().collect::<Vec<_>>().join(" ");
+    for arguments in [
+        &["brain", "check", "opencode"][..],
+        &["act", "Please write the greeting", "--brain", "opencode"],
+        &["ask", "Please write the greeting", "--brain", "opencode"],
+        &["act", "Please write the greeting", "--who", "worker@opencode"],
+    ] {
+        let told = flat(machine.fails(arguments));
+        assert!(told.contains(why) && told.contains(fix), "{arguments:?}: {told}");
+    }
+    let doctor = flat(text(&machine.command(&["doctor"]).output().unwrap()));
+    assert!(doctor.contains(why), "{doctor}");
+    let talk = Screen::shell(&machine.site, &talk(&["--brain", "opencode"]), (200, 40), |tmux| {
+        tmux.env("SKEP_HOME", machine.site.home()).env("PATH", &machine.path);
+    });
+    talk.shows(&[why, "left with"]);
+    let is_empty = || machine.site.count("task.queued") == 0 && !machine.site.project().join("skep.yml").exists();
+    assert!(is_empty() && !machine.site.project().join(".skep").exists(), "nothing was queued and nothing written");
+    // With a model of its own it is as ready as the others.
+    machine.ok(&["brain", "check", "opencode:s/any", "--no-trial"]);
+
+    // A project's own names count there, once they are trusted, and nowhere else.
+    machine.ok(&["init"]);
+    let own = machine.site.read("skep.yml");
+    machine.site.write("skep.yml", &format!("{own}\nmodels: {{tactical: s/any}}\n"));
+    assert_eq!(code(&machine.brain("opencode")), "NOT_AUTHENTICATED", "the control: not yet");
+    machine.ok(&["trust", "--yes"]);
+    assert_eq!(code(&machine.brain("opencode")), "ready");
+    let mut elsewhere = machine.command(&["brain", "check", "opencode", "--no-trial"]);
+    let elsewhere = text(&elsewhere.current_dir(machine.site.folder.path()).output().unwrap());
+    assert!(elsewhere.contains("NOT_AUTHENTICATED"), "{elsewhere}");
+    // Who brings such a file and was not trusted yet is told that first.
+    let fresh = Machine::new();
+    fresh.program("opencode", "echo 1.18.33");
+    fresh.scripted("");
+    fresh.site.write("skep.yml", "models: {tactical: s/any}\n");
+    let told = fresh.fails(&["act", "Please write the greeting", "--brain", "opencode"]);
+    assert!(told.contains("you have not looked at them yet"), "{told}");
+}
+
+/// Where all providers list their models, a client whose vendor's are not among them is not ready; one that is given a listed model is.
+#[test]
+fn a_client_whose_vendor_nobody_lists_is_not_ready() {
+    let machine = Machine::new();
+    machine.program("claude", "echo '2.1.200 (Claude Code)'");
+    machine.program("codex", "echo codex-cli 0.166.0");
+    machine.program("opencode", "echo 1.18.33");
+    machine.program("gemini", "echo 0.61.0");
+    let model = machine.site.folder.path().join("model");
+    fs::write(&model, SCRIPT).unwrap();
+    let provider = |more: &str| format!("providers:\n  s: {{url: 'script:{}', {more}}}\n", model.display());
+    machine.config(&format!("{}models: {{tactical: s/qwen3}}\n", provider("models: ['qwen*']")));
+    for (client, begins, ready) in
+        [("claude", "claude", false), ("codex", "gpt", false), ("gemini", "gemini", false), ("opencode", "", true)]
+    {
+        let brain = machine.brain(client);
+        assert_eq!(code(&brain) == "ready", ready, "{brain}");
+        if !ready {
+            let told = machine.fails(&["act", "Please write the greeting", "--brain", client]);
+            let why = format!("no model answers to the names that `{client}` asks for, which begin with `{begins}`: `s` list others");
+            assert!(told.contains(&why) && brain["problem"]["why"] == why.as_str(), "{told}\n{brain}");
+        }
+        let named = format!("{client}:qwen3");
+        machine.ok(&["brain", "check", &named, "--no-trial"]);
+        let unlisted = machine.fails(&["act", "Please write the greeting", "--brain", &format!("{client}:gpt-oss")]);
+        assert!(unlisted.contains(&format!("no model answers to `gpt-oss`, which `{client}` asks for")), "{unlisted}");
+    }
+    // A name in `models` leads there too.
+    machine.config(&format!("{}models: {{claude-opus-5-5: s/qwen3, tactical: s/qwen3}}\n", provider("models: ['qwen*']")));
+    assert_eq!([code(&machine.brain("claude")), code(&machine.brain("codex"))], ["ready", "NOT_AUTHENTICATED"]);
+    // Not where it leads to who does not speak its language: opencode speaks that of Chat Completions alone.
+    machine.config(&format!("{}models: {{tactical: s/any}}\n", provider("dialect: [anthropic, responses, gemini]")));
+    let told = machine.fails(&["brain", "check", "opencode"]);
+    assert!(told.contains("nobody pays for the models of `opencode`") && told.contains("OPENROUTER_API_KEY"), "{told}");
+    machine.config("providers:\n  a: {url: 'script:/nonexistent', dialect: anthropic}\n  c: {url: 'http://127.0.0.1:9', dialect: chat}\nmodels: {tactical: a/any}\n");
+    let told = machine.fails(&["brain", "check", "opencode"]);
+    assert!(told.contains("none of the 1 places for `tactical` speaks chat"), "{told}");
+    let told = machine.fails(&["brain", "check", "claude"]);
+    assert!(told.contains("the script `/nonexistent` cannot be played"), "{told}");
+    assert_eq!(machine.site.count("task.queued"), 0);
+}
+
+/// The line of a shell that talks and says how it was left.
+fn talk(arguments: &[&str]) -> String {
+    format!("{} talk {}; echo \"left with $?\"; sleep 600", env!("CARGO_BIN_EXE_skep"), arguments.join(" "))
+}
+
 #[test]
 fn a_program_and_a_name_are_added_to_the_file_after_a_question() {
     let machine = Machine::new();
@@ -192,6 +295,15 @@ fn a_program_and_a_name_are_added_to_the_file_after_a_question() {
     assert!(told.contains("`kimi` is no client"), "{told}");
     let told = machine.fails(&["brain", "add", "opus", "--yes", "--alias", "codex"]);
     assert!(told.contains("already"), "{told}");
+    for (arguments, why) in [
+        (&["", "--", "sh"][..], "the brain has no name"),
+        (&["mine", "--", ""], "`mine`: its program has no name"),
+        (&["native", "--alias", "codex"], "`native` is a brain itself, and stands for no other"),
+        (&["yolo", "--alias", "gemini:--yolo"], "`--yolo` names no model"),
+    ] {
+        let told = machine.fails(&[&["brain", "add", "--yes"], arguments].concat());
+        assert!(told.contains(why), "{arguments:?}: {told}");
+    }
     assert_eq!(fs::read_to_string(machine.site.home().join("config.yml")).unwrap(), text);
     let told = machine.fails(&["act", "work", "--brain", "opsu"]);
     assert!(told.contains("there is no brain `opsu`") && told.contains("names of your own: opus"), "{told}");

@@ -38,6 +38,7 @@ mod looking;
 mod merge;
 mod mergeplus;
 mod misbehaving;
+mod model_errors;
 mod models;
 mod native;
 #[path = "../../../gateway/tests/it/npm.rs"]

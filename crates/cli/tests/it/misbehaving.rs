@@ -139,14 +139,40 @@ fn a_client_that_asks_may_write() {
 /// It is ended in the middle of its work, again and again: the task stops with the reason, and goes on when it is told to.
 #[test]
 fn a_client_that_keeps_crashing_stops_its_task() {
-    let site =
-        misbehaving("if not os.path.exists('well'):\n    os.kill(os.getpid(), signal.SIGKILL)\ndone('well again')\nsys.stdin.read()\n");
+    let site = misbehaving(
+        "print('a warning of no weight', file=sys.stderr, flush=True)\nif os.path.exists('ill'):\n    print('the disk is on fire', file=sys.stderr)\n    \
+         sys.exit(3)\nif not os.path.exists('well'):\n    os.kill(os.getpid(), signal.SIGKILL)\ndone('well again')\nsys.stdin.read()\n",
+    );
     drop(site.skep(&["act", "crash", "--brain", "claude", "--await"]));
-    let stopped = of(&site, "task.stopped");
-    assert!(stopped[0]["reason"].as_str().unwrap().contains("the brain crashed"), "{stopped:?}");
+    let reason = |nth: usize| of(&site, "task.stopped")[nth]["reason"].as_str().unwrap().to_owned();
+    assert_eq!(reason(0), "the brain crashed: its program was killed (signal 9) before its turn was over", "what it wrote is no reason");
     assert_eq!(of(&site, "task.started").len(), 4, "it was started again three times");
+    fs::write(site.project().join("ill"), "").unwrap();
+    drop(site.skep(&["retry", "task-1", "--await"]));
+    let expected = "the brain crashed: its program ended with exit code 3 before its turn was over; its last error output: a warning of no weight\n\
+                    the disk is on fire";
+    assert_eq!(reason(1), expected);
+    fs::remove_file(site.project().join("ill")).unwrap();
     fs::write(site.project().join("well"), "").unwrap();
     site.ok(&["retry", "task-1"]);
     eventually("it goes on", || site.count("task.finished") == 1);
     assert_eq!(site.leftovers(), Vec::<String>::new());
+}
+
+/// What a client had written beside a file when it was killed before it replaced it stays out of the merge, and is told; where a command may
+/// have meant it, it is a change like any other.
+#[test]
+fn what_a_client_left_beside_a_file_stays_out_of_the_merge() {
+    let written = "ask('Write', file_path=os.path.abspath('one.txt'), content='x')\nopen('one.txt', 'w').write('x')\n\
+                   open('one.txt.tmp.2.4e26', 'w').write('x')\n";
+    for (before, is_meant) in [("", false), ("ask('Bash', command='make')\n", true)] {
+        let site = misbehaving(&format!("{before}{written}done('done')\nsys.stdin.read()\n"));
+        site.ok(&["act", "write", "--brain", "claude", "--await"]);
+        let diff = site.ok(&["diff", "task-1"]).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(diff.contains("the client was ended while it replaced `one.txt` by this"), !is_meant, "{diff}");
+        site.ok(&["merge", "task-1", "--yes"]);
+        let exists = |name: &str| site.project().join(name).exists();
+        assert_eq!((exists("one.txt"), exists("one.txt.tmp.2.4e26")), (true, is_meant));
+        assert_eq!(site.leftovers(), Vec::<String>::new());
+    }
 }

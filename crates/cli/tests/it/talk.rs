@@ -37,6 +37,8 @@ while True:
         os.makedirs(folder, exist_ok=True)
         open(folder + "/11111111-2222-3333-4444-555555555555.jsonl", "w").write("{}\n")
         draw("saved")
+    elif key == b"i":
+        out("\x1b[?1049l\r\nfirst row\r\nsecond row\r\nlast row\x1b[2A")
     elif key == b"\x03":
         draw("ctrl-c")
     else:
@@ -99,12 +101,12 @@ fn claude_talks_and_its_own_tools_ask_at_the_door() {
     site.trust();
     let screen = Screen::sized(&site, "xterm-256color", "talk", (80, 24));
     screen.shows(&["Claude Code", "❯", "for shortcuts"]);
-    screen.press_until(&["-l", "Please write the greeting"], &["Please write the greeting"]);
+    screen.types("Please write the greeting");
     screen.press_until(&["Enter"], &["denied by `no-greetings`", "I was told why."]);
     let resized = screen.tmux().args(["resize-window", "-x", "100", "-y", "30"]).status().unwrap();
     assert!(resized.success());
     screen.shows(&["─".repeat(100).as_str(), "I was told why."]);
-    screen.press(&["-l", "/exit"]);
+    screen.types("/exit");
     screen.shows(&["Exit the CLI"]);
     screen.press_until(&["Enter"], &["its changes wait", "left with 0"]);
     is_restored(&screen);
@@ -210,6 +212,31 @@ fn a_talk_is_left_and_gone_on_with_in_the_same_conversation() {
     assert_eq!(of(&site, "brain.talked")[1]["end"], "ended by signal 9");
     drop((screen, again));
     assert_eq!(site.leftovers(), Vec::<String>::new());
+}
+
+/// A client that draws below its cursor, as most do below the line that one types in: whoever leaves, by whatever way, is told so below all
+/// of it.
+#[test]
+fn leaving_a_talk_prints_below_what_was_drawn() {
+    let site = site();
+    let screen = talk(&site, "talk");
+    screen.press(&["i"]);
+    screen.shows(&["first row", "last row"]);
+    let watcher = Screen::sized(&site, "xterm-256color", "talk --watch", (80, 24));
+    watcher.shows(&["first row", "last row"]);
+    watcher.press(&["C-c"]);
+    let is_below = |screen: &Screen, end: &str| {
+        screen.shows(&[end]);
+        let text = screen.history();
+        let at = |part: &str| text.lines().position(|line| line.contains(part)).unwrap();
+        assert!(at("first row") < at("second row") && at("second row") < at("last row") && at("last row") < at(end), "{text}");
+    };
+    is_below(&watcher, "left with 0");
+    screen.press(&["C-]"]);
+    screen.press(&["d"]);
+    is_below(&screen, "nothing waits for a merge");
+    screen.shows(&["left with 0"]);
+    is_restored(&screen);
 }
 
 /// `act --talk` has the task done first, and then talks with whoever did it.

@@ -49,10 +49,9 @@ fn talks(client: &Client, manners: &Manners) {
     let site = site(client, &[]);
     let screen = Screen::sized(&site, "xterm-256color", "talk", (100, 40));
     enter(&screen, manners, true);
-    screen.press_until(&["-l", "Please write the greeting"], &["Please write the greeting"]);
+    screen.types("Please write the greeting");
     screen.press_until(&["Enter"], &["I was told why."]);
-    screen.press(&["-l", manners.leaves]);
-    screen.shows(&[manners.leaves]);
+    screen.types(manners.leaves);
     screen.press_until(&["Enter"], &["its changes wait", "left with 0"]);
     is_restored(&screen);
     drop(screen);
@@ -114,10 +113,9 @@ fn a_talk_whose_hooks_do_not_run_is_told_as_ungated() {
     let site = crate::codex_exec::site(WRITES, DENIES, crate::codex_exec::WITHOUT_HOOKS);
     let screen = Screen::sized(&site, "xterm-256color", &format!("talk --brain {}", CODEX.brain), (100, 40));
     enter(&screen, &CODEX_MANNERS, true);
-    screen.press_until(&["-l", "Please write the greeting"], &["Please write the greeting"]);
+    screen.types("Please write the greeting");
     screen.press_until(&["Enter"], &["Nobody told me why."]);
-    screen.press(&["-l", CODEX_MANNERS.leaves]);
-    screen.shows(&[CODEX_MANNERS.leaves]);
+    screen.types(CODEX_MANNERS.leaves);
     screen.press_until(&["Enter"], &["left with 0"]);
     drop(screen);
     assert_eq!(of(&site, "brain.talked")[0]["ungated"], true);

@@ -21,6 +21,8 @@ fn a_further_undo_takes_back_what_the_first_left() {
     let said = words(site.fails(9, &["merge", "undo", "task-1"]));
     assert!(said.contains("took back 1 file") && said.contains("○ a.txt") && said.contains("`skep merge undo task-1` goes on"), "{said}");
     assert!(listed().contains("taken back 1 file, 1 left as it is"), "{}", listed());
+    let status = || words(site.ok(&["status"]));
+    assert!(status().contains("merge taken back but for 1 file"), "{}", status());
     assert_eq!((site.read("a.txt").as_str(), site.project().join("b.txt").exists()), ("edited after it\n", false));
     // As often as it is tried, and across a restart: nothing is forgotten, and nothing is overwritten.
     let said = site.fails(9, &["merge", "undo", "task-1"]);
@@ -36,6 +38,7 @@ fn a_further_undo_takes_back_what_the_first_left() {
     assert!(site.ok(&["merge", "undo", "task-1"]).contains("took back 1 file"));
     assert_eq!(site.read("a.txt"), "mine, not committed\n");
     assert!(listed().contains("taken back 2 files") && !listed().contains("left"), "{}", listed());
+    assert!(status().contains("merge taken back") && !status().contains("but for"), "{}", status());
     assert!(site.fails(9, &["merge", "undo", "task-1"]).contains("was taken back already"));
     assert_eq!(site.ok(&["diff", "task-1", "--file", "b.txt", "--before"]), "", "there was none");
     assert_eq!(site.json(&["journal", "verify"])["findings"], Value::Array(Vec::new()));

@@ -44,6 +44,9 @@ pub struct ProcView {
     /// It takes nothing from its queue until it is told to.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub queue_paused: bool,
+    /// Its brain kept that it has no conversation to go on with: each turn begins anew. Only `zone.status` tells.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub starts_afresh: bool,
 }
 
 impl ProcView {

@@ -152,6 +152,9 @@ pub struct TaskView {
     /// How far its changes are; `None` when there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merge: Option<MergeState>,
+    /// Paths of that merge that an undo left as they were.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub undo_left: u64,
     /// What the brain said at the end, or why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,

@@ -1,11 +1,9 @@
 //! How each agent is started in its room: it finds its models at the gateway, asks about its tools, and calls nobody.
 
 use super::AcpAgent;
+use crate::BrainSpec;
 use crate::agent::{AgentBoot, LaunchPlan};
 use serde_json::json;
-
-/// The model that the gateway is asked for where the operator names none.
-const MODEL: &str = "tactical";
 
 /// Gemini asks about everything, reading too. A rule about a command's words keeps it from taking commands such as `cat` for harmless.
 const GEMINI_POLICY: &str = "[[rule]]\ntoolName = \"*\"\ndecision = \"ask_user\"\npriority = 900\n\n\
@@ -40,7 +38,7 @@ fn with_word(word: &str, mut plan: LaunchPlan) -> LaunchPlan {
 
 /// What both of OpenCode's ways to be started have in common; `permission` is what its tools need, `plugins` what it loads.
 pub(super) fn opencode_base(boot: &AgentBoot, permission: &str, plugins: &[&str]) -> LaunchPlan {
-    let model = boot.model.as_deref().unwrap_or(MODEL);
+    let model = boot.model.as_deref().unwrap_or(BrainSpec::DEFAULT_MODEL);
     let mut models = serde_json::Map::new();
     models.insert(model.to_owned(), json!({ "name": model }));
     let options = json!({ "baseURL": "{env:OPENAI_BASE_URL}", "apiKey": "{env:OPENAI_API_KEY}" });

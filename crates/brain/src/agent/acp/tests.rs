@@ -207,7 +207,11 @@ fn the_end_of_a_turn_says_whether_it_can_go_on() {
     let rows = [
         (json!({"error": {"code": 402, "message": "over the budget"}}), Some(RetryCause::Budget)),
         (json!({"error": {"code": -32603, "message": "Internal error"}}), Some(RetryCause::Model)),
-        (json!({"error": {"code": -32000, "message": "Authentication required"}}), None),
+        (json!({"error": {"code": -32603, "message": "Internal error: Payment Required (402)"}}), Some(RetryCause::Budget)),
+        (json!({"error": {"code": -32603, "message": "took 14022 ms"}}), Some(RetryCause::Model)),
+        (json!({"error": {"code": -32000, "message": "Authentication required"}}), Some(RetryCause::Model)),
+        (json!({"error": {"code": 401, "message": "invalid key"}}), Some(RetryCause::Model)),
+        (json!({"error": {"code": -32602, "message": "no such model"}}), Some(RetryCause::Model)),
         (json!({"result": {"stopReason": "max_tokens"}}), Some(RetryCause::Fault)),
         (json!({"result": {"stopReason": "cancelled"}}), Some(RetryCause::Fault)),
         (json!({"result": {"stopReason": "refusal"}}), None),

@@ -182,9 +182,8 @@ fn failure(told: Option<&str>) -> AgentFailure {
     let told = told.unwrap_or("it gave no reason");
     let failure = AgentFailure::new(format!("codex ended its turn with an error: {told}"));
     match told {
-        told if told.contains("insufficient_quota") || told.contains("402") => failure.may_retry(RetryCause::Budget),
-        told if told.contains("status") || told.contains("stream") => failure.may_retry(RetryCause::Model),
-        _ => failure,
+        told if told.contains("insufficient_quota") => failure.may_retry(RetryCause::Budget),
+        told => failure.by_model(told.contains("status 402").then_some(402)),
     }
 }
 
@@ -270,6 +269,6 @@ mod tests {
         };
         assert_eq!(cause("unexpected status 402 Payment Required: insufficient_quota"), Some(RetryCause::Budget));
         assert_eq!(cause("unexpected status 500"), Some(RetryCause::Model));
-        assert_eq!(cause("odd"), None);
+        assert_eq!(cause("odd"), Some(RetryCause::Model), "whatever the model said, the task can go on");
     }
 }

@@ -110,6 +110,30 @@ fn a_budget_ends_the_turn_at_once() {
 }
 
 #[test]
+fn whatever_its_model_answered_the_task_can_go_on() {
+    let other = |info: Value| json!({"message": "m", "codexErrorInfo": info});
+    let rows = [
+        (other(json!("unauthorized")), RetryCause::Model),
+        (other(json!("badRequest")), RetryCause::Model),
+        (other(json!("other")), RetryCause::Model),
+        (other(json!("contextWindowExceeded")), RetryCause::Model),
+        (other(json!({"responseTooManyFailedAttempts": {"httpStatusCode": 429}})), RetryCause::Model),
+        (other(json!({"httpConnectionFailed": {"httpStatusCode": null}})), RetryCause::Model),
+        (other(json!({"responseStreamDisconnected": {"httpStatusCode": 402}})), RetryCause::Budget),
+        (other(json!("sessionBudgetExceeded")), RetryCause::Budget),
+        (other(json!("sandboxError")), RetryCause::Fault),
+        (Value::Null, RetryCause::Model),
+    ];
+    for (error, cause) in rows {
+        let mut codex = wire(None);
+        codex.thread = Some(THREAD_ID.to_owned());
+        let frame = json!({"method": "turn/completed", "params": {"threadId": THREAD_ID, "turn": {"status": "failed", "error": error}}});
+        let AgentEvent::Failed(failure) = codex.read(&frame.to_string()).remove(0) else { panic!("it failed: {frame}") };
+        assert_eq!(failure.may_retry, Some(cause), "{frame}");
+    }
+}
+
+#[test]
 fn a_thread_that_is_gone_is_told_as_such() {
     let mut codex = wire(Some(THREAD_ID));
     let events = codex.read(r#"{"id":1,"result":{"userAgent":"skep"}}"#);

@@ -26,7 +26,8 @@ impl AgentLauncher for Stage {
         let (send, hooks) = mpsc::unbounded_channel();
         let hooks = plan.is_hooked.then_some(hooks);
         self.0.lock().unwrap().push(Played { plan, streams: Some((BufReader::new(reads), writes)), hooks: send });
-        let ended = Box::pin(async { AgentExit::Ended { how: "exit code 2".into(), last_words: "unrecognized subcommand".into() } });
+        let ended =
+            Box::pin(async { AgentExit::Ended { how: "ended with exit code 2".into(), error_output: "unrecognized subcommand".into() } });
         let questions = mpsc::unbounded_channel().1;
         Box::pin(async move { Ok(AgentStreams { input: Box::new(input), output: Box::new(output), ended, questions, hooks }) })
     }
@@ -92,8 +93,8 @@ async fn a_codex_without_an_app_server_works_by_exec() {
     let Move::Say(told) = first.unwrap() else { panic!("nothing is told of it") };
     assert_eq!(
         told,
-        "(`codex app-server` does not answer, so `codex exec` works on this: its program ended before its turn was over (exit code 2); its \
-         last words: unrecognized subcommand)"
+        "(`codex app-server` does not answer, so `codex exec` works on this: its program ended with exit code 2 before its turn was over; \
+         its last error output: unrecognized subcommand)"
     );
     assert_eq!((stage.plan(0).arguments[0].as_str(), stage.plan(1).arguments[0].as_str()), ("app-server", "exec"));
     assert_eq!([stage.line(1).await, stage.line(1).await, stage.line(1).await], ["2", "one", "two"]);

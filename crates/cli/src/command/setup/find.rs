@@ -48,6 +48,7 @@ impl FoundProvider {
             (FoundKey::Login(own), _) => *own == client,
             (_, "claude") => self.dialects.contains(&"anthropic"),
             (_, "codex") => self.dialects.contains(&"responses"),
+            (_, "opencode") => self.dialects.contains(&"chat"),
             (_, "gemini") => self.dialects.contains(&"gemini"),
             _ => true,
         }

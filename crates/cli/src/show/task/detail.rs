@@ -52,7 +52,7 @@ pub fn detail(task: &TaskView, now_ms: i64, zone: &TimeZone, columns: Option<usi
         .under(fact("mode", Line::new().plain(task.mode.as_str())))
         .under(fact("brain", Line::new().plain(if task.brain.is_empty() { "—" } else { &task.brain })));
     if task.outputs.last().is_some_and(|output| output.starts_afresh) {
-        root = root.under(fact("series", Line::new().plain("none").faint("  it goes on with no conversation: each turn begins anew")));
+        root = root.under(fact("series", Line::new().plain("none").faint(super::NO_SERIES)));
     }
     root = root
         .under(fact("worker", Line::new().strong(&task.process).faint(format!(" (pid {})", task.pid))))

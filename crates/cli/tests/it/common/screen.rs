@@ -93,7 +93,24 @@ impl Screen {
         self.press_while(keys, |text| !parts.iter().all(|part| text.contains(part)))
     }
 
-    /// The same for as long as this can be said of the screen.
+    /// Types a line into a client until it stands on the screen. What arrived of it before is taken back.
+    #[track_caller]
+    pub fn types(&self, line: &str) {
+        self.press(&["-l", line]);
+        let end = Instant::now() + Duration::from_secs(180);
+        let mut typed = Instant::now();
+        while !self.text().contains(line) {
+            assert!(Instant::now() < end, "`{line}` was typed in vain:\n{}", self.text());
+            if typed.elapsed() > Duration::from_secs(10) {
+                self.press(&["C-u"]);
+                self.press(&["-l", line]);
+                typed = Instant::now();
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Presses these keys for as long as this can be said of the screen.
     #[track_caller]
     pub fn press_while(&self, keys: &[&str], waits: impl Fn(&str) -> bool) -> String {
         let end = Instant::now() + Duration::from_secs(180);

@@ -8,7 +8,7 @@ use world::{Event, Fault, FaultKind, FoldStep, World};
 /// As text, which is how events are read too: types that both hold are compiled once.
 fn read_world(bytes: &[u8]) -> Result<World, serde_json::Error> {
     let text = std::str::from_utf8(bytes).map_err(<serde_json::Error as serde::de::Error>::custom)?;
-    serde_json::from_str(text)
+    world::json::from_json(text)
 }
 
 /// What a line changes and when, or the place of a line that is no event.

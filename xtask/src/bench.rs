@@ -13,6 +13,7 @@ use serde_json::Value;
 use std::process::Command;
 
 mod clients;
+mod door;
 mod gate;
 mod gateway;
 mod history;
@@ -35,20 +36,21 @@ struct Part {
     measure: fn(&mut Table) -> Result<()>,
 }
 
-const PARTS: [Part; 9] = [
+const PARTS: [Part; 10] = [
     Part { name: "journal", programs: &["journal"], needs_skep: false, measure: journal::measure },
     Part { name: "history", programs: &["history"], needs_skep: true, measure: history::measure },
     Part { name: "gate", programs: &["policy"], needs_skep: false, measure: gate::measure },
     Part { name: "rivals", programs: &[], needs_skep: false, measure: gate::measure_rivals },
     Part { name: "rooms", programs: &["sandbox"], needs_skep: true, measure: rooms::measure },
     Part { name: "kernel", programs: &["wire"], needs_skep: true, measure: kernel::measure },
+    Part { name: "door", programs: &["door"], needs_skep: true, measure: door::measure },
     Part { name: "clients", programs: &["keystroke"], needs_skep: true, measure: clients::measure },
     Part { name: "gateway", programs: &["gateway"], needs_skep: true, measure: gateway::measure },
     Part { name: "weight", programs: &[], needs_skep: true, measure: weight::measure },
 ];
 
 /// The parts, as help shows them.
-pub const NAMES: &str = "journal, history, gate, rivals, rooms, kernel, clients, gateway, weight";
+pub const NAMES: &str = "journal, history, gate, rivals, rooms, kernel, door, clients, gateway, weight";
 
 /// All parts, or those that are named.
 pub fn bench(names: &[String]) -> Result<()> {

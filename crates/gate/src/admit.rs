@@ -9,7 +9,7 @@ use crate::judge::{CallerRights, Judgement, alternative_hint, demanded_by};
 use crate::record::RedactedInput;
 use crate::token::Presented;
 use crate::{Gate, Request, approval};
-use ledger::Unrecorded;
+use ledger::{Unrecorded, Urgency};
 use policy::{Verdict, Warrant};
 use std::time::Duration;
 use tool::RunMode;
@@ -34,8 +34,8 @@ pub struct Permit {
     pub grant: Option<Box<Grant>>,
     /// Its admission is still being written; only a request to a model can have that.
     pub unrecorded: Option<Unrecorded>,
-    /// Its records may be late: it only reads, and waits for its end to be written.
-    pub(crate) is_late: bool,
+    /// Its records may be late: it only reads, and its end, which stands behind its admission, is waited for.
+    pub is_late: bool,
     _warrant: Warrant,
 }
 
@@ -94,7 +94,7 @@ impl Gate {
         let pending = self.ledger.commit_late(|world, now_ms| {
             let decided = decide_locked(world, &GateInput { request, facts, redacted: &redacted, now: &now, now_ms, with });
             let is_late = matches!(decided.1, Ruling::Admit { is_late: true, .. });
-            (decided, is_late)
+            (decided, if is_late { Urgency::Held } else { Urgency::Synced })
         })?;
         let admitted = match pending.value() {
             // INVARIANT: nothing leaves the machine before what was read earlier is on disk.

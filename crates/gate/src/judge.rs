@@ -287,6 +287,12 @@ pub(crate) fn demanded_by(grant: &Grant, input: &Value) -> Option<Value> {
 impl Gate {
     /// The grant that demands another input than was asked, and the input that it demands.
     pub fn demanded_input(&self, call: &CallFacts, input: &Value) -> Option<(GrantId, Value)> {
+        let now = self.moment();
+        let may_be_granted =
+            |world: &World| world.grants.values().any(|grant| grant.what.tool() == call.seen().tool && grant.is_live(&now, world.now_ms));
+        if !self.ledger.look(may_be_granted) {
+            return None;
+        }
         // A call that needs no grant is nobody's to change.
         let used = call.judge(&self.rights(call)).used?;
         demanded_by(&used, input).map(|demanded| (used.id, demanded))

@@ -18,9 +18,16 @@ use world::ZoneId;
 /// What the operator's `config.yml` says of rooms.
 pub(crate) struct OperatorRooms {
     /// A zone's own files narrow them.
-    pub templates: Templates,
+    pub templates: Arc<Templates>,
     /// The runtime that is fixed for every zone.
     pub fixed_runtime: Option<RoomRuntime>,
+}
+
+/// The templates of the operator as one bundle narrows them.
+pub(crate) struct NarrowedTemplates {
+    pub operator: Weak<OperatorRooms>,
+    pub bundle: Weak<Parsed>,
+    pub templates: Arc<Templates>,
 }
 
 pub struct Policies {
@@ -33,6 +40,8 @@ pub struct Policies {
     pub(crate) trusted: Mutex<HashMap<ZoneId, Arc<TrustedPolicy>>>,
     /// The operator's own policy, and its version.
     pub(crate) above: Mutex<Option<(u64, Arc<policy::Policy>)>>,
+    /// The templates as bundles narrow the operator's; both as long as they are in use.
+    pub(crate) narrowed: Mutex<Vec<NarrowedTemplates>>,
     /// Parsed bundles by hash, as long as a zone uses them.
     pub(crate) parsed: Mutex<HashMap<String, Weak<Parsed>>>,
     pub(crate) extensions: Mutex<HashMap<ZoneId, ZoneExtensions>>,
@@ -52,9 +61,10 @@ impl Policies {
             ledger,
             launcher,
             home: home.to_owned(),
-            rooms: RwLock::new(Arc::new(OperatorRooms { templates, fixed_runtime })),
+            rooms: RwLock::new(Arc::new(OperatorRooms { templates: Arc::new(templates), fixed_runtime })),
             trusted: Mutex::default(),
             above: Mutex::default(),
+            narrowed: Mutex::default(),
             parsed: Mutex::default(),
             extensions: Mutex::default(),
             candidates: AtomicU64::new(0),
@@ -63,7 +73,7 @@ impl Policies {
 
     /// Takes other templates and another runtime, from the next job on.
     pub fn replace_rooms(&self, templates: Templates, fixed_runtime: Option<RoomRuntime>) {
-        *self.rooms.write() = Arc::new(OperatorRooms { templates, fixed_runtime });
+        *self.rooms.write() = Arc::new(OperatorRooms { templates: Arc::new(templates), fixed_runtime });
     }
 
     pub(crate) fn operator_rooms(&self) -> Arc<OperatorRooms> {

@@ -4,6 +4,7 @@
 //! keeps from the caller.
 
 use crate::{CallEnd, CallOutcome, Gate, Permit, Request, shorten};
+use ledger::Urgency;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use tool::{Output, RegisteredTool};
@@ -80,9 +81,9 @@ impl Gate {
         events.extend(dropped.map(Event::from));
         events.extend(observed(self, permit, request, &whole, bytes.len() as u64, ms));
         let pending = self.ledger.commit_late(|world, _| match world.calls.contains_key(&permit.call) {
-            true => ((events, true), permit.is_late),
+            true => ((events, true), if permit.is_late { Urgency::Written } else { Urgency::Synced }),
             // Its task was cancelled, and its end is on record with that.
-            false => ((Vec::new(), false), false),
+            false => ((Vec::new(), false), Urgency::Synced),
         })?;
         let open = pending.durable().await?;
         self.ledger.delete_original(permit.call)?;

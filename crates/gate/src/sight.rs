@@ -5,6 +5,7 @@
 
 use crate::Gate;
 use crate::call_facts::{ReaderFacts, Who};
+use crate::policies::OperatorRooms;
 use crate::zone::{Bundle, TrustedPolicy};
 use parking_lot::Mutex;
 use policy::ReadView;
@@ -12,8 +13,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use workspace::reader;
-use workspace::{Hidden, MaskSet, Sight, Walks};
-use world::{Pid, Refusal, Stop, TaskId, UsedRoom, ZoneId};
+use workspace::{Hidden, MaskSet, READ, Sight, Walks};
+use world::{Grant, Pid, Refusal, Stop, TaskId, UsedRoom, ZoneId};
 
 /// What a sight was made of: as long as it is the same, so is the sight.
 #[derive(Debug, PartialEq)]
@@ -36,6 +37,21 @@ pub struct Masks {
     walks: Walks,
     /// The last ones with what each was made of, newest last.
     sights: Mutex<Vec<(SightKey, Arc<Sight>)>>,
+    /// The same by when they were asked for, newest last: within such a moment they need not be made again to be compared.
+    moments: Mutex<Vec<(SightMoment, Arc<Sight>)>>,
+}
+
+/// Who asks for a sight, and when: as long as nothing changes that could matter to any.
+struct SightMoment {
+    who: Who,
+    rights: u64,
+    rooms: Arc<OperatorRooms>,
+}
+
+impl SightMoment {
+    fn is(&self, other: &SightMoment) -> bool {
+        self.who == other.who && self.rights == other.rights && Arc::ptr_eq(&self.rooms, &other.rooms)
+    }
 }
 
 /// What processes of the past would see if one policy were in force.
@@ -50,6 +66,19 @@ pub(crate) struct PastSights {
 const SIGHTS_MAX: usize = 16;
 
 impl Masks {
+    fn remembered(&self, moment: &SightMoment) -> Option<Arc<Sight>> {
+        self.moments.lock().iter().find(|(known, _)| known.is(moment)).map(|(_, sight)| Arc::clone(sight))
+    }
+
+    fn remember(&self, moment: SightMoment, sight: &Arc<Sight>) {
+        let mut moments = self.moments.lock();
+        moments.retain(|(known, _)| known.who != moment.who);
+        if moments.len() >= SIGHTS_MAX {
+            moments.remove(0);
+        }
+        moments.push((moment, Arc::clone(sight)));
+    }
+
     fn sight(&self, made_of: SightKey, policy: &policy::Policy) -> Result<Arc<Sight>, Refusal> {
         let mut sights = self.sights.lock();
         if let Some(place) = sights.iter().position(|(known, _)| *known == made_of) {
@@ -95,8 +124,19 @@ impl Gate {
 
     /// What a process may see; in a task, what both it and the task's own process may, who share the room.
     pub fn sight(&self, who: Who) -> Result<Arc<Sight>, Stop> {
+        // INVARIANT: read before anything that a sight is made of, so that a change in between makes the moment an old one.
+        let moment = SightMoment { who, rights: self.ledger.rights_version(), rooms: self.policies.operator_rooms() };
+        if let Some(sight) = self.masks.remembered(&moment) {
+            return Ok(sight);
+        }
         let trusted = self.policies.in_force(who.zone)?;
-        Ok(self.masks.sight(self.seen_by(who, &trusted)?, &trusted.policy)?)
+        let sight = self.masks.sight(self.seen_by(who, &trusted)?, &trusted.policy)?;
+        // A grant that runs out changes what is seen without any record.
+        let runs_out = |grant: &Grant| grant.what.tool() == READ && grant.terms.until.is_some();
+        if !self.ledger.look(|world| world.grants.values().any(runs_out)) {
+            self.masks.remember(moment, &sight);
+        }
+        Ok(sight)
     }
 
     /// What the process of a command may see, that will be called `name` and be a child of this one: what both may.

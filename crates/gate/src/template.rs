@@ -7,12 +7,13 @@
 use crate::Request;
 use crate::call_facts::used_room;
 use crate::config::Config;
-use crate::policies::Policies;
+use crate::policies::{NarrowedTemplates, Policies};
 use crate::runtime::RoomRuntime;
 use crate::zone::TrustedPolicy;
 use sandbox::{Network, Profile, Template};
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use world::Stop;
 use world::{Code, Pid, Refusal, UsedRoom};
 
@@ -233,16 +234,27 @@ impl Templates {
 
 impl Policies {
     /// The templates as a zone's trusted files narrow them.
-    pub fn templates(&self, trusted: Option<&TrustedPolicy>) -> Result<Templates, Refusal> {
-        trusted.map_or_else(|| Ok(self.operator_rooms().templates.clone()), |trusted| self.narrowed(&trusted.config))
+    pub fn templates(&self, trusted: Option<&TrustedPolicy>) -> Result<Arc<Templates>, Refusal> {
+        let operator = self.operator_rooms();
+        let Some(bundle) = trusted.map(TrustedPolicy::parsed) else { return Ok(operator.templates.clone()) };
+        // As long as somebody remembers an address, nothing else gets it.
+        let is_same = |known: &&NarrowedTemplates| {
+            std::ptr::eq(known.operator.as_ptr(), &raw const *operator) && std::ptr::eq(known.bundle.as_ptr(), &raw const **bundle)
+        };
+        if let Some(known) = self.narrowed.lock().iter().find(is_same) {
+            return Ok(known.templates.clone());
+        }
+        let templates = Arc::new(narrowed_by(&operator.templates, &bundle.config)?);
+        let mut all = self.narrowed.lock();
+        all.retain(|known| known.operator.strong_count() > 0 && known.bundle.strong_count() > 0);
+        let (operator, bundle) = (Arc::downgrade(&operator), Arc::downgrade(bundle));
+        all.push(NarrowedTemplates { operator, bundle, templates: templates.clone() });
+        Ok(templates)
     }
 
     /// The templates as a `skep.yml` narrows them; one that widens is refused.
     pub(crate) fn narrowed(&self, config: &Config) -> Result<Templates, Refusal> {
-        self.operator_rooms().templates.narrowed(&config.sandbox).map_err(|why| {
-            Refusal::new(Code::BadInput, format!("skep.yml: {why}"))
-                .hint("widen it in config.yml in $SKEP_HOME, or take it out of skep.yml")
-        })
+        narrowed_by(&self.operator_rooms().templates, config)
     }
 
     /// The bounds of a call's job, narrowed to what its tool's manifest asks for.
@@ -297,6 +309,12 @@ impl Policies {
         }
         Ok(rooms.into_values().collect())
     }
+}
+
+fn narrowed_by(operator: &Templates, config: &Config) -> Result<Templates, Refusal> {
+    operator.narrowed(&config.sandbox).map_err(|why| {
+        Refusal::new(Code::BadInput, format!("skep.yml: {why}")).hint("widen it in config.yml in $SKEP_HOME, or take it out of skep.yml")
+    })
 }
 
 /// The tool behind `skep sandbox run` and `shell`.

@@ -48,6 +48,12 @@ pub struct TrustedPolicy {
     parsed: Arc<Parsed>,
 }
 
+impl TrustedPolicy {
+    pub(crate) fn parsed(&self) -> &Arc<Parsed> {
+        &self.parsed
+    }
+}
+
 impl std::ops::Deref for TrustedPolicy {
     type Target = Parsed;
     fn deref(&self) -> &Parsed {

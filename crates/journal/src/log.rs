@@ -1,16 +1,17 @@
 //! The journal's handle: open, append, and what hangs on it.
 
+use std::collections::VecDeque;
 use std::fs;
 use std::io::ErrorKind;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{channel, sync_channel};
+use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 
 use ed25519_dalek::SigningKey;
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
 
@@ -32,7 +33,7 @@ use crate::ticket::{Receipt, Ticket};
 use crate::vault::Vault;
 use crate::verify::{self, Checker, Examination, Finding, Flaw, Names, Report};
 use crate::wal::WalSpace;
-use crate::writer::{AppendState, RecordBatch, Shared, Writer, WriterOrder};
+use crate::writer::{AppendState, LateWrite, PendingCommit, RecordBatch, Shared, Writer, WriterOrder, WriterSlot};
 
 /// So many records after the seal are checked at open; more than half a second never holds.
 const UNSEALED_CHECK_MAX: u64 = 100_000;
@@ -96,6 +97,8 @@ struct Inner {
     vault: Vault,
     reserve: Reserve,
     writer: Mutex<Option<JoinHandle<()>>>,
+    /// What that thread writes with, for who waits for a late batch.
+    writer_slot: WriterSlot,
     /// Held as long as the journal is open: one writer per chain.
     _lock: fs::File,
 }
@@ -136,9 +139,9 @@ impl Journal {
         findings.extend(bad);
         let is_low = is_released || !reserve.hold();
 
-        let (jobs, queue) = channel();
         let shared = Arc::new(Shared {
-            appending: Mutex::new(AppendState { next_seq: tip.count, stopped: None, jobs }),
+            appending: Mutex::new(AppendState { next_seq: tip.count, stopped: None, queue: VecDeque::new(), is_nudged: false }),
+            ordered: Condvar::new(),
             tip: Mutex::new(tip),
             durable: watch::Sender::new(tip.count.saturating_sub(1)),
             is_low: AtomicBool::new(is_low),
@@ -163,7 +166,11 @@ impl Journal {
             commits: 0,
             wal: WalSpace::of(&store.path),
             line: String::new(),
+            pending: PendingCommit::default(),
+            wal_bytes: 0,
+            slow_until: None,
         };
+        let (writer, writer_slot) = writer.spawn()?;
         let inner = Inner {
             home: home.to_owned(),
             readers: ReadConnections::new(store.clone()),
@@ -176,7 +183,8 @@ impl Journal {
             key,
             shared,
             reserve,
-            writer: Mutex::new(Some(writer.spawn(queue)?)),
+            writer: Mutex::new(Some(writer)),
+            writer_slot,
             _lock: lock,
         };
         Ok((Self(Arc::new(inner)), opened))
@@ -206,10 +214,13 @@ impl Journal {
         let place = Receipt { first_seq: appending.next_seq, last_seq: appending.next_seq + count - 1 };
         let (answer, wait) = oneshot::channel();
         let answer = (class != Class::Progress).then_some(answer);
-        if appending.jobs.send(WriterOrder::Batch(RecordBatch { records, class, is_late, answer })).is_err() {
-            return Ticket::known(Err(JournalError::Closed));
-        }
+        let batch = WriterOrder::Batch(RecordBatch { records, class, is_late, answer });
         appending.next_seq += count;
+        if is_late && class != Class::Progress {
+            appending.queue.push_back(batch);
+            return Ticket::late(place, wait, LateWrite::new(self.0.shared.clone(), self.0.writer_slot.clone()));
+        }
+        self.0.shared.order(&mut appending, batch);
         match class {
             Class::Progress => Ticket::known(Ok(place)),
             Class::Fact | Class::Operator | Class::Security => Ticket::waiting(place, wait),
@@ -218,17 +229,15 @@ impl Journal {
 
     /// A ticket that is durable when everything appended before it is; it adds no record.
     pub fn barrier(&self) -> Ticket {
-        let appending = self.0.shared.appending.lock();
+        let mut appending = self.0.shared.appending.lock();
         if let Some(error) = &appending.stopped {
             return Ticket::known(Err(error.clone()));
         }
         let last = appending.next_seq.saturating_sub(1);
         let (answer, wait) = oneshot::channel();
         let barrier = RecordBatch { records: Vec::new(), class: Class::Fact, is_late: false, answer: Some(answer) };
-        match appending.jobs.send(WriterOrder::Batch(barrier)) {
-            Ok(()) => Ticket::waiting(Receipt { first_seq: last, last_seq: last }, wait),
-            Err(_) => Ticket::known(Err(JournalError::Closed)),
-        }
+        self.0.shared.order(&mut appending, WriterOrder::Batch(barrier));
+        Ticket::waiting(Receipt { first_seq: last, last_seq: last }, wait)
     }
 
     /// The newest snapshot that is signed, bound to this chain and not ahead of it.
@@ -322,8 +331,13 @@ impl Journal {
     /// After a failed batch: accepts records again, from the durable head. Until then every append fails.
     pub fn recover(&self) -> Result<Head, JournalError> {
         let (answer, wait) = sync_channel(1);
-        let sent = self.0.shared.appending.lock().jobs.send(WriterOrder::Recover(answer));
-        sent.map_err(|_| JournalError::Closed)?;
+        {
+            let mut appending = self.0.shared.appending.lock();
+            if matches!(appending.stopped, Some(JournalError::Closed)) {
+                return Err(JournalError::Closed);
+            }
+            self.0.shared.order(&mut appending, WriterOrder::Recover(answer));
+        }
         wait.recv().map_err(|_| JournalError::Closed)?
     }
 
@@ -381,8 +395,7 @@ impl Inner {
         {
             let mut appending = self.shared.appending.lock();
             appending.stopped = Some(JournalError::Closed);
-            // A writer that is gone has nothing left to flush.
-            let _ = appending.jobs.send(WriterOrder::Stop);
+            self.shared.order(&mut appending, WriterOrder::Stop);
         }
         if let Some(writer) = self.writer.lock().take() {
             let _ = writer.join();

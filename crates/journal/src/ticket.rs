@@ -9,6 +9,7 @@ use std::thread::{self, Thread};
 use tokio::sync::oneshot;
 
 use crate::error::JournalError;
+use crate::writer::LateWrite;
 
 /// Where a durable batch lies in the chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +26,12 @@ pub struct Ticket(State);
 #[derive(Debug)]
 enum State {
     Known(Result<Receipt, JournalError>),
-    Waiting { place: Receipt, answer: oneshot::Receiver<Result<(), JournalError>> },
+    Waiting {
+        place: Receipt,
+        answer: oneshot::Receiver<Result<(), JournalError>>,
+        /// Who waits for it writes it.
+        late: Option<LateWrite>,
+    },
 }
 
 impl Ticket {
@@ -34,7 +40,11 @@ impl Ticket {
     }
 
     pub(crate) fn waiting(place: Receipt, answer: oneshot::Receiver<Result<(), JournalError>>) -> Self {
-        Self(State::Waiting { place, answer })
+        Self(State::Waiting { place, answer, late: None })
+    }
+
+    pub(crate) fn late(place: Receipt, answer: oneshot::Receiver<Result<(), JournalError>>, late: LateWrite) -> Self {
+        Self(State::Waiting { place, answer, late: Some(late) })
     }
 
     /// The place the batch was given when it was appended; it counts only once durable.
@@ -45,15 +55,20 @@ impl Ticket {
         }
     }
 
-    /// Resolves when the batch is fsynced, or when it is certain that this journal won't say so.
+    /// Resolves when the batch is fsynced, or written if it may be late, or when it is certain that this journal won't say so.
     pub async fn durable(self) -> Result<Receipt, JournalError> {
         match self.0 {
             State::Known(result) => result,
-            State::Waiting { place, answer } => match answer.await {
-                Ok(Ok(())) => Ok(place),
-                Ok(Err(error)) => Err(error),
-                Err(_) => Err(JournalError::Closed),
-            },
+            State::Waiting { place, answer, late } => {
+                if let Some(late) = late {
+                    late.write();
+                }
+                match answer.await {
+                    Ok(Ok(())) => Ok(place),
+                    Ok(Err(error)) => Err(error),
+                    Err(_) => Err(JournalError::Closed),
+                }
+            }
         }
     }
 

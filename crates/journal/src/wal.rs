@@ -1,7 +1,7 @@
 //! Keeps the WAL ahead of its frames, so that a commit overwrites blocks which the file already has.
 //!
 //! The sync of such a commit writes its data and nothing else; that of one which grows the file also waits for the file system's own
-//! journal. Zeros are no frames: whoever reads the WAL after a crash ends where they begin. **Invariant.** Only the writer's thread calls
+//! journal. Zeros are no frames: whoever reads the WAL after a crash ends where they begin. **Invariant.** Only who holds the writer calls
 //! this, between two commits, and it writes behind everything that SQLite has written.
 
 use std::fs::{File, OpenOptions};

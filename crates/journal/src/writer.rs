@@ -1,14 +1,19 @@
-//! The writer thread: drains the queue, commits all of it with one fsync, seals, answers.
+//! The writer: drains the queue, commits all of it with one fsync, seals, answers. It has a thread; late batches are also written by
+//! whoever waits for them (`inline.rs`).
 //!
 //! **Invariant.** Records are written in the order of `append`. After a failed batch nothing is written until `recover`.
 
+mod checkpoint;
+mod inline;
+
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel};
+use std::sync::mpsc::SyncSender;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use rusqlite::{Connection, ErrorCode};
 use tokio::sync::{oneshot, watch};
 
@@ -21,16 +26,15 @@ use crate::seal::Sealer;
 use crate::store::{self, Store};
 use crate::wal::WalSpace;
 
+use checkpoint::Checkpoints;
+pub(crate) use inline::LateWrite;
+
 /// A record that nobody waits for is written at the latest after this; the promise is 500 ms.
 const PROGRESS_DELAY: Duration = Duration::from_millis(200);
 /// A record is sealed at the latest after this; the promise is 500 ms.
 const SEAL_DELAY: Duration = Duration::from_millis(250);
 /// One transaction takes no more than this, so that its pages stay in the cache and the reserve holds one.
 pub(crate) const COMMIT_BYTES_MAX: usize = 1 << 20;
-/// So many bytes of lines in the WAL are worth a checkpoint while busy.
-const CHECKPOINT_BYTES: usize = 16 << 20;
-/// And so many when nothing is waiting.
-const IDLE_CHECKPOINT_BYTES: usize = 1 << 20;
 
 pub(crate) enum WriterOrder {
     Batch(RecordBatch),
@@ -50,6 +54,8 @@ pub(crate) struct RecordBatch {
 /// What appenders and the writer share.
 pub(crate) struct Shared {
     pub appending: Mutex<AppendState>,
+    /// Wakes the thread.
+    pub ordered: Condvar,
     pub tip: Mutex<Tip>,
     pub durable: watch::Sender<u64>,
     /// The reserve is in use, or the disk is too full for one.
@@ -63,8 +69,40 @@ pub(crate) struct Shared {
 pub(crate) struct AppendState {
     pub next_seq: u64,
     pub stopped: Option<JournalError>,
-    pub jobs: Sender<WriterOrder>,
+    /// What is to be written or done, in order.
+    pub queue: VecDeque<WriterOrder>,
+    /// The thread has to look at the writer although nothing is in the queue.
+    pub is_nudged: bool,
 }
+
+impl Shared {
+    /// Gives the thread something to do.
+    pub(crate) fn order(&self, appending: &mut AppendState, order: WriterOrder) {
+        appending.queue.push_back(order);
+        self.ordered.notify_one();
+    }
+
+    /// Sends the thread to the writer.
+    fn nudge(&self) {
+        self.appending.lock().is_nudged = true;
+        self.ordered.notify_one();
+    }
+
+    /// Sleeps until there is something to do, or the time has come.
+    fn await_order(&self, due: Option<Instant>) {
+        let mut appending = self.appending.lock();
+        while appending.queue.is_empty() && !std::mem::take(&mut appending.is_nudged) {
+            match due {
+                None => self.ordered.wait(&mut appending),
+                Some(due) if self.ordered.wait_until(&mut appending, due).timed_out() => return,
+                Some(_) => {}
+            }
+        }
+    }
+}
+
+/// The writer, which its thread and whoever writes late batches take turns to use. Empty once the journal is closed.
+pub(crate) type WriterSlot = Arc<Mutex<Option<Writer>>>;
 
 pub(crate) struct Writer {
     pub store: Store,
@@ -86,72 +124,69 @@ pub(crate) struct Writer {
     pub commits: u64,
     pub wal: WalSpace,
     pub line: String,
+    /// What is drained and not yet committed.
+    pub pending: PendingCommit,
+    /// Bytes of lines since the last complete checkpoint.
+    pub wal_bytes: usize,
+    /// Until then the thread writes everything: the disk makes whoever writes wait.
+    pub slow_until: Option<Instant>,
 }
 
 impl Writer {
-    pub(crate) fn spawn(self, jobs: Receiver<WriterOrder>) -> Result<JoinHandle<()>, JournalError> {
-        let path = self.store.path.clone();
-        thread::Builder::new()
-            .name("journal".into())
-            .spawn(move || self.run(&jobs))
-            .map_err(JournalError::io("start the writer for", &path))
+    pub(crate) fn spawn(self) -> Result<(JoinHandle<()>, WriterSlot), JournalError> {
+        let (path, shared) = (self.store.path.clone(), self.shared.clone());
+        let slot = Arc::new(Mutex::new(Some(self)));
+        let own = slot.clone();
+        let work = move || {
+            // Also when this thread panics: nobody waits for a writer that is gone.
+            let _gone = WriterGone { slot: &own, shared: &shared };
+            run(&own, &shared);
+        };
+        let spawned = thread::Builder::new().name("journal".into()).spawn(work);
+        Ok((spawned.map_err(JournalError::io("start the writer for", &path))?, slot))
     }
 
-    fn run(mut self, jobs: &Receiver<WriterOrder>) {
-        let mut checkpoints = Checkpoints::default();
-        let mut pending = Pending::default();
-        let mut seal_due = self.unsealed.then(|| Instant::now() + SEAL_DELAY);
-        loop {
-            let due = pending.due.into_iter().chain(seal_due).min();
-            let mut job = match due {
-                None => jobs.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                Some(due) => jobs.recv_timeout(due.saturating_duration_since(Instant::now())),
-            };
-            let mut control = None;
-            loop {
-                match job {
-                    Ok(WriterOrder::Batch(batch)) => pending.add(batch),
-                    Ok(other) => control = Some(other),
-                    Err(RecvTimeoutError::Disconnected) => control = Some(WriterOrder::Stop),
-                    Err(RecvTimeoutError::Timeout) => {}
-                }
-                if control.is_some() || pending.bytes >= COMMIT_BYTES_MAX {
-                    break;
-                }
-                job = match jobs.try_recv() {
-                    Ok(job) => Ok(job),
-                    Err(_) => break,
-                };
-            }
-            let now = Instant::now();
-            if pending.urgent || control.is_some() || pending.bytes >= COMMIT_BYTES_MAX || pending.due.is_some_and(|due| due <= now) {
-                checkpoints.bytes += pending.bytes;
-                self.keep(std::mem::take(&mut pending));
-            }
-            if !self.unsealed {
-                seal_due = None;
-            } else if control.is_some() || seal_due.is_some_and(|due| due <= now) {
-                seal_due = None;
-                self.seal_late();
-                checkpoints.idle(&self.db);
-            } else if seal_due.is_none() {
-                seal_due = Some(now + SEAL_DELAY);
-            }
-            checkpoints.busy(&self.store, &self.db);
-            match control {
-                Some(WriterOrder::Stop) => break,
-                Some(WriterOrder::Recover(answer)) => {
-                    // The asker may have gone; the journal is recovered all the same.
-                    let _ = answer.send(self.recover());
-                }
-                _ => {}
+    /// Takes what is in the queue, as far as `takes` wants it and one commit holds it. Gives what is not a batch.
+    fn drain(&mut self, takes: impl Fn(&WriterOrder) -> bool) -> Option<WriterOrder> {
+        let mut appending = self.shared.appending.lock();
+        while self.pending.bytes < COMMIT_BYTES_MAX && appending.queue.front().is_some_and(&takes) {
+            match appending.queue.pop_front() {
+                Some(WriterOrder::Batch(batch)) => self.pending.add(batch),
+                other => return other,
             }
         }
-        checkpoints.join();
+        None
+    }
+
+    /// Commits what is pending.
+    fn flush(&mut self) {
+        self.wal_bytes += self.pending.bytes;
+        let pending = std::mem::take(&mut self.pending);
+        self.keep(pending);
+    }
+
+    /// One turn of the thread: commits and seals what is due, and gives the time of the next.
+    fn turn(&mut self, is_told: bool, seal_due: &mut Option<Instant>, checkpoints: &mut Checkpoints) -> Option<Instant> {
+        let now = Instant::now();
+        let pending = &self.pending;
+        if pending.urgent || is_told || pending.bytes >= COMMIT_BYTES_MAX || pending.due.is_some_and(|due| due <= now) {
+            self.flush();
+        }
+        if !self.unsealed {
+            *seal_due = None;
+        } else if is_told || seal_due.is_some_and(|due| due <= now) {
+            *seal_due = None;
+            self.seal_late();
+            checkpoints.idle(self);
+        } else if seal_due.is_none() {
+            *seal_due = Some(now + SEAL_DELAY);
+        }
+        checkpoints.busy(self);
+        self.pending.due.into_iter().chain(*seal_due).min()
     }
 
     /// Commits the batches or fails them, and answers.
-    fn keep(&mut self, pending: Pending) {
+    fn keep(&mut self, pending: PendingCommit) {
         if pending.batches.is_empty() {
             return;
         }
@@ -242,7 +277,7 @@ impl Writer {
     }
 
     /// Security events may use the reserve; the batches before them must come along, because the chain has one order.
-    fn commit_with_reserve(&mut self, pending: &Pending) -> Result<Tip, JournalError> {
+    fn commit_with_reserve(&mut self, pending: &PendingCommit) -> Result<Tip, JournalError> {
         match self.commit(pending) {
             Err(JournalError::DiskFull { .. }) if pending.class >= Class::Operator => {
                 self.shared.is_low.store(true, Ordering::SeqCst);
@@ -257,7 +292,7 @@ impl Writer {
         }
     }
 
-    fn commit(&mut self, pending: &Pending) -> Result<Tip, JournalError> {
+    fn commit(&mut self, pending: &PendingCommit) -> Result<Tip, JournalError> {
         self.commits += 1;
         self.faults.pass(Point::BeforeWrite, self.commits);
         self.pretend_full();
@@ -274,7 +309,7 @@ impl Writer {
         Ok(tip)
     }
 
-    fn insert(&mut self, pending: &Pending) -> Result<Tip, rusqlite::Error> {
+    fn insert(&mut self, pending: &PendingCommit) -> Result<Tip, rusqlite::Error> {
         let mut tip = self.tip;
         let mut begin = self.db.prepare_cached("BEGIN IMMEDIATE")?;
         let mut insert = self.db.prepare_cached(store::INSERT)?;
@@ -357,8 +392,48 @@ impl Writer {
     }
 }
 
+/// The thread: until it is told to stop.
+fn run(slot: &Mutex<Option<Writer>>, shared: &Shared) {
+    let mut checkpoints = Checkpoints::default();
+    // The first turn says when the next is due.
+    let (mut seal_due, mut due) = (None, Some(Instant::now()));
+    loop {
+        shared.await_order(due);
+        let mut slot = slot.lock();
+        let Some(writer) = slot.as_mut() else { break };
+        let control = writer.drain(|_| true);
+        due = writer.turn(control.is_some(), &mut seal_due, &mut checkpoints);
+        match control {
+            Some(WriterOrder::Stop) => break,
+            Some(WriterOrder::Recover(answer)) => {
+                // The asker may have gone; the journal is recovered all the same.
+                let _ = answer.send(writer.recover());
+            }
+            Some(WriterOrder::Batch(_)) | None => {}
+        }
+    }
+    checkpoints.join();
+}
+
+/// The end of the thread, however it came.
+struct WriterGone<'a> {
+    slot: &'a Mutex<Option<Writer>>,
+    shared: &'a Shared,
+}
+
+impl Drop for WriterGone<'_> {
+    fn drop(&mut self) {
+        let mut appending = self.shared.appending.lock();
+        appending.stopped = Some(JournalError::Closed);
+        // Tickets whose batch is dropped say that the journal is closed.
+        let left = std::mem::take(&mut appending.queue);
+        drop(appending);
+        drop((left, self.slot.lock().take()));
+    }
+}
+
 /// What is drained and not yet committed.
-struct Pending {
+pub(crate) struct PendingCommit {
     batches: Vec<RecordBatch>,
     bytes: usize,
     /// The strictest class among the batches.
@@ -370,13 +445,13 @@ struct Pending {
     due: Option<Instant>,
 }
 
-impl Default for Pending {
+impl Default for PendingCommit {
     fn default() -> Self {
         Self { batches: Vec::new(), bytes: 0, class: Class::Progress, urgent: false, must_sync: false, due: None }
     }
 }
 
-impl Pending {
+impl PendingCommit {
     /// Whether a later sync is early enough for all of it. Progress alone has waited for its sync already.
     fn is_late(&self) -> bool {
         self.urgent && !self.must_sync
@@ -390,58 +465,4 @@ impl Pending {
         self.due.get_or_insert_with(|| Instant::now() + PROGRESS_DELAY);
         self.batches.push(batch);
     }
-}
-
-/// Checkpoints in two steps: a thread beside the writer copies most of the WAL, then the writer copies what came
-/// meanwhile, so that the WAL starts again at its beginning and never grows for good.
-#[derive(Default)]
-struct Checkpoints {
-    /// Bytes of lines since the last complete checkpoint.
-    bytes: usize,
-    beside: Option<(JoinHandle<()>, Receiver<()>)>,
-}
-
-impl Checkpoints {
-    fn busy(&mut self, store: &Store, db: &Connection) {
-        match &self.beside {
-            Some((_, done)) if done.try_recv() != Err(std::sync::mpsc::TryRecvError::Empty) => {
-                self.join();
-                self.complete(db);
-            }
-            None if self.bytes >= CHECKPOINT_BYTES => {
-                let (done, wait) = channel();
-                let store = store.clone();
-                let spawned = thread::Builder::new().name("checkpoint".into()).spawn(move || {
-                    if let Ok(db) = store.open_checkpointer() {
-                        checkpoint(&db);
-                    }
-                    let _ = done.send(());
-                });
-                self.beside = spawned.ok().map(|thread| (thread, wait));
-            }
-            _ => {}
-        }
-    }
-
-    fn idle(&mut self, db: &Connection) {
-        if self.beside.is_none() && self.bytes >= IDLE_CHECKPOINT_BYTES {
-            self.complete(db);
-        }
-    }
-
-    fn complete(&mut self, db: &Connection) {
-        checkpoint(db);
-        self.bytes = 0;
-    }
-
-    fn join(&mut self) {
-        if let Some((thread, _)) = self.beside.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-/// A checkpoint that fails leaves the WAL as it was; the next one tries again.
-fn checkpoint(db: &Connection) {
-    let _ = db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
 }

@@ -49,7 +49,8 @@ async fn walk(kernel: &Kernel, request: &Request) -> Result<CallOutcome, Fault> 
     if request.hands == Hands::Caller {
         return Ok(CallOutcome { call: Some(permit.call), rules, end: CallEnd::CallerExecutes, gate, run: Duration::ZERO });
     }
-    let ran = run::run(kernel, &permit, tool, breaker, &request, facts).await;
+    let ran = run::run(kernel, &permit, tool, breaker, &request, facts);
+    let ran = if permit.is_late { kernel.ledger.write_if_waiting(ran).await } else { ran.await };
     let end = kernel.gate.finish(Some(tool), &request, &permit, ran).await?;
     Ok(CallOutcome { call: Some(permit.call), rules, end, gate, run: start.elapsed().saturating_sub(gate) })
 }

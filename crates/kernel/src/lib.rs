@@ -47,7 +47,7 @@ pub use gate::{
     Request, RoomRuntime, SANDBOX_RUN, SandboxConfig, SkillWork, TaskShape, Templates, TokenRequest, TrustedPolicy, is_worker, locate,
 };
 pub use host::{SettingsFault, SettingsState};
-pub use ledger::{Clock, Home, KeptDeadline, Ledger, MERGE, ProcessAccount, Reply, Verification, blob_names};
+pub use ledger::{Clock, Home, KeptDeadline, Ledger, MERGE, ProcessAccount, Reply, Urgency, Verification, blob_names};
 pub use live_settings::check_settings;
 pub use merge::{AnswerPiece, MergeLine, MergeOutcome, MergeWish, UndoOutcome};
 pub use models::{CassetteView, ExchangeView, GatewayAccess, ModelTrial, Traffic, Wait};

@@ -4,6 +4,7 @@
 //! that are matched or found again by what they say are never changed: an event that has a secret there is not recorded at all.
 
 use journal::Redactor;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 use world::Event;
@@ -22,11 +23,12 @@ const EXACT: [(&str, &[&str]); 7] = [
     ("merge.resolved", &["sides", "only"]),
 ];
 
-pub(crate) fn clean<'a>(redactor: &Redactor, event: &'a Event) -> Result<Cow<'a, Event>, Fault> {
+/// The event as it is recorded, and its payload.
+pub(crate) fn clean<'a>(redactor: &Redactor, event: &'a Event) -> Result<(Cow<'a, Event>, Box<RawValue>), Fault> {
     let unwritable = |error: serde_json::Error| Fault::new(FaultKind::Bug, "an event cannot be written", error);
     let payload = event.payload().map_err(unwritable)?;
     if !redactor.suspects(payload.get()) {
-        return Ok(Cow::Borrowed(event));
+        return Ok((Cow::Borrowed(event), payload));
     }
     let mut fields: Map<String, Value> = serde_json::from_str(payload.get()).map_err(unwritable)?;
     let exact = EXACT.iter().find(|(kind, _)| *kind == event.kind()).map_or(&[][..], |(_, fields)| *fields);
@@ -44,10 +46,12 @@ pub(crate) fn clean<'a>(redactor: &Redactor, event: &'a Event) -> Result<Cow<'a,
         is_changed = true;
     }
     if !is_changed {
-        return Ok(Cow::Borrowed(event));
+        return Ok((Cow::Borrowed(event), payload));
     }
     let cleaned = serde_json::to_string(&fields).map_err(unwritable)?;
-    Event::parse(event.kind(), &cleaned).map(Cow::Owned).map_err(unwritable)
+    let event = Event::parse(event.kind(), &cleaned).map_err(unwritable)?;
+    let payload = event.payload().map_err(unwritable)?;
+    Ok((Cow::Owned(event), payload))
 }
 
 fn clean_field(redactor: &Redactor, name: &str, field: &mut Value) {

@@ -5,6 +5,8 @@
 //! durable, but a request to a model that is paid from a lease on disk. If a batch fails, the world is folded again from what is on disk;
 //! and whenever that was done, the first commit holds what requests cost that had left and are not there.
 
+mod late;
+
 use crate::aside::aside;
 use crate::clean;
 use crate::fold::fold;
@@ -12,12 +14,15 @@ use crate::home::Home;
 use crate::volume::{self, Volume};
 use journal::{Class, Draft, Filter, Finding, Journal, JournalError, Redactor, Snapshot, Ticket};
 use parking_lot::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use world::budget::crash::{self, Flight};
 use world::event::RecordsDropped;
 use world::{Code, Event, Pid, Refusal, TaskId, Weight, World, limits};
 use world::{Fault, FaultKind};
+
+pub use late::Urgency;
 
 /// When a process that flooded the journal may make calls again: its minute is over by then.
 const FLOOD_WAIT: Duration = Duration::from_secs(60);
@@ -27,6 +32,8 @@ pub struct Ledger {
     /// Knows the secrets that no record may hold.
     pub redactor: Arc<Redactor>,
     state: Mutex<State>,
+    /// Counts events that may change what a process sees or may do.
+    rights: Arc<AtomicU64>,
     /// Who knows which requests may have left before their records were on disk.
     flights: OnceLock<Box<dyn Fn() -> Vec<Flight> + Send + Sync>>,
     /// The last to go: while there is a ledger, no other kernel opens its home.
@@ -47,6 +54,9 @@ struct State {
     volume: Volume,
     /// The journal is durable beyond every late commit once it has more records than this.
     late_until: Option<u64>,
+    /// Late records that are written with the next commit, before it.
+    held: Vec<Draft>,
+    rights: Arc<AtomicU64>,
 }
 
 /// A decision whose events are ordered and applied, and not yet known to be on disk.
@@ -54,7 +64,8 @@ struct State {
 pub struct Pending<'a, T> {
     ledger: &'a Ledger,
     value: T,
-    ticket: Ticket,
+    /// `None` while it is held for the next commit.
+    ticket: Option<Ticket>,
     generation: u64,
     /// Originals in the vault that nobody needs once this is on disk.
     settled: Vec<String>,
@@ -63,8 +74,12 @@ pub struct Pending<'a, T> {
 impl<T> Pending<'_, T> {
     /// Waits for the disk. Before this is `Ok`, nothing has happened.
     pub async fn durable(self) -> Result<T, Fault> {
-        match self.ticket.durable().await {
-            Ok(_) => {
+        let written = match self.ticket {
+            Some(ticket) => ticket.durable().await.map(drop),
+            None => Ok(()),
+        };
+        match written {
+            Ok(()) => {
                 for name in &self.settled {
                     if let Err(error) = aside(|| self.ledger.journal.vault().delete(name)) {
                         world::log!("skep: an original was not deleted, the next start tries again: {error}");
@@ -90,7 +105,7 @@ impl<T> Pending<'_, T> {
 /// The wait for a commit that somebody acts on already.
 #[must_use = "nothing may be told of it before it is durable"]
 pub struct Unrecorded {
-    ticket: Ticket,
+    ticket: Option<Ticket>,
     generation: u64,
 }
 
@@ -116,6 +131,7 @@ impl Ledger {
         redactor: Arc<Redactor>,
     ) -> Result<(Ledger, Vec<Finding>), Fault> {
         let (world, findings) = fold(&journal, snapshot)?;
+        let rights = Arc::new(AtomicU64::new(0));
         let state = State {
             world,
             generation: 0,
@@ -125,8 +141,10 @@ impl Ledger {
             since_snapshot: 0,
             volume: Volume::default(),
             late_until: None,
+            held: Vec::new(),
+            rights: rights.clone(),
         };
-        Ok((Ledger { journal, redactor, state: Mutex::new(state), flights: OnceLock::new(), _home: home }, findings))
+        Ok((Ledger { journal, redactor, state: Mutex::new(state), rights, flights: OnceLock::new(), _home: home }, findings))
     }
 
     pub fn journal(&self) -> &Journal {
@@ -138,14 +156,18 @@ impl Ledger {
         read(&self.state.lock().world)
     }
 
-    /// Decides and records in one step. `decide` gets the world and the time, and returns what happened.
-    pub fn commit<T>(&self, decide: impl FnOnce(&World, i64) -> (Vec<Event>, T)) -> Result<Pending<'_, T>, Fault> {
-        self.commit_late(|world, now_ms| (decide(world, now_ms), false))
+    /// Another number whenever something happened that may change what a process sees or may do.
+    pub fn rights_version(&self) -> u64 {
+        self.rights.load(Ordering::SeqCst)
     }
 
-    /// The same for what may be late: if `decide` says so, the commit counts once it is written, which outlives this process. A power cut may
-    /// take it for half a second more. Only events that [`Event::may_be_late`] names are.
-    pub fn commit_late<T>(&self, decide: impl FnOnce(&World, i64) -> ((Vec<Event>, T), bool)) -> Result<Pending<'_, T>, Fault> {
+    /// Decides and records in one step. `decide` gets the world and the time, and returns what happened.
+    pub fn commit<T>(&self, decide: impl FnOnce(&World, i64) -> (Vec<Event>, T)) -> Result<Pending<'_, T>, Fault> {
+        self.commit_late(|world, now_ms| (decide(world, now_ms), Urgency::Synced))
+    }
+
+    /// The same for what may be late, if `decide` says so. Only events that [`Event::may_be_late`] names are.
+    pub fn commit_late<T>(&self, decide: impl FnOnce(&World, i64) -> ((Vec<Event>, T), Urgency)) -> Result<Pending<'_, T>, Fault> {
         // Before the lock, for it asks the disk.
         self.restore_reserve();
         let mut state = self.state.lock();
@@ -164,9 +186,9 @@ impl Ledger {
             }
         }
         let before = drafts.len();
-        let ((events, value), may_be_late) = decide(&state.world, now_ms);
+        let ((events, value), urgency) = decide(&state.world, now_ms);
         // On a full disk nothing is late: what the operator does may use the reserve, and that is synced.
-        let is_late = may_be_late && before == 0 && !self.journal.is_low() && events.iter().all(Event::may_be_late);
+        let is_late = urgency != Urgency::Synced && before == 0 && !self.journal.is_low() && events.iter().all(Event::may_be_late);
         drafts.reserve(events.len());
         if self.journal.is_low() && volume::must_all_wait(&events) {
             return Err(disk_full("the reserve is kept for the operator and for what must not be lost"));
@@ -186,34 +208,11 @@ impl Ledger {
             }
         }
         state.since_snapshot += drafts.len() as u64;
-        // A decision that adds nothing still waits for what it was made on.
-        let ticket = match () {
-            () if drafts.is_empty() => self.journal.barrier(),
-            () if is_late && !has_counts => self.journal.append_late(drafts),
-            () => self.journal.append(drafts),
-        };
-        if is_late {
-            state.late_until = ticket.place().map(|place| place.last_seq).or(state.late_until);
-        }
-        Ok(Pending { ledger: self, value, ticket, generation: state.generation, settled })
-    }
-
-    /// Whether a power cut could still take something that somebody acted on. What is told to the outside waits for that.
-    pub fn has_late(&self) -> bool {
-        let mut state = self.state.lock();
-        let is_late = state.late_until.is_some_and(|last| self.journal.head().count <= last);
-        if !is_late {
-            state.late_until = None;
-        }
-        is_late
-    }
-
-    /// Waits until nothing is late.
-    pub async fn settle_late(&self) -> Result<(), Fault> {
-        if self.has_late() {
-            self.commit(|_, _| (Vec::new(), ()))?.durable().await?;
-        }
-        Ok(())
+        state.held.append(&mut drafts);
+        let generation = state.generation;
+        let is_late = is_late && !has_counts;
+        let ticket = (!is_late || urgency != Urgency::Held).then(|| state.append_held(&self.journal, is_late));
+        Ok(Pending { ledger: self, value, ticket, generation, settled })
     }
 
     /// Why a process that makes records faster than anybody could read them makes no call, and asks no model, for a while.
@@ -348,6 +347,7 @@ impl Ledger {
         let (world, barrier) = {
             let mut state = self.state.lock();
             state.since_snapshot = 0;
+            state.write_held(&self.journal);
             // INVARIANT: under the lock nothing is appended, so the world is what the records before this barrier make of it.
             (state.world.clone(), self.journal.barrier())
         };
@@ -384,9 +384,12 @@ impl Ledger {
 impl State {
     /// Checks, drafts and applies one event.
     fn take(&mut self, redactor: &Redactor, event: &Event, now_ms: i64, drafts: &mut Vec<Draft>) -> Result<(), Fault> {
-        let event = &*clean::clean(redactor, event)?;
+        let (event, payload) = clean::clean(redactor, event)?;
+        let event = &*event;
         self.world.check(event).map_err(|illegal| Fault::new(FaultKind::Bug, "an event was refused by the world", illegal))?;
-        let payload = event.payload().map_err(|error| Fault::new(FaultKind::Bug, "an event cannot be written", error))?;
+        if !event.keeps_rights() {
+            self.rights.fetch_add(1, Ordering::SeqCst);
+        }
         self.world.apply(event, now_ms);
         drafts.push(Draft {
             kind: event.kind(),
@@ -417,6 +420,8 @@ impl State {
     fn refold(&mut self, journal: &Journal) -> Result<(), Fault> {
         self.generation += 1;
         self.broken = true;
+        self.write_held(journal);
+        self.rights.fetch_add(1, Ordering::SeqCst);
         (self.world, _) = aside(|| {
             // A barrier: every batch that can still land has landed or failed when this answers.
             if journal.barrier().wait().is_err() {

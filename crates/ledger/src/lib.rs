@@ -24,7 +24,7 @@ pub use aside::aside;
 pub use boottime::{Clock, boot_id};
 pub use collect::{BlobCollector, KeptDeadline, Retention};
 pub use home::Home;
-pub use ledger::{Keeping, Ledger, Pending, Unrecorded, blob_fault, fault};
+pub use ledger::{Keeping, Ledger, Pending, Unrecorded, Urgency, blob_fault, fault};
 pub use lookup::{event_of, name_of, unknown_task};
 pub use review::{MERGE, Reply, review_closed};
 pub use usage::{ProcessAccount, check_budget, dollars};

@@ -73,7 +73,7 @@ async fn turn_away(mut reader: OwnedReadHalf, mut writer: OwnedWriteHalf, refusa
 }
 
 async fn read_requests(
-    mut reader: OwnedReadHalf,
+    reader: OwnedReadHalf,
     writer: OwnedWriteHalf,
     kernel: Arc<Kernel>,
     stop: Arc<Notify>,
@@ -88,9 +88,10 @@ async fn read_requests(
     let mut dropped_on_hang_up = JoinSet::new();
     let open = Arc::new(Semaphore::new(OPEN_MAX));
     let mut closing = Some(closing);
+    let mut frames = frame::Frames::new(reader);
     loop {
         let read = tokio::select! {
-            read = frame::read(&mut reader) => read,
+            read = frames.next() => read,
             () = closed(closing.as_mut()) => break,
         };
         let text = match read {

@@ -5,6 +5,8 @@ use serde_json::{Value, json};
 use std::fs;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::pin::Pin;
+use std::task::Poll;
 use tool::{AddressFilter, Context, NoSubcalls, Output, Registry, ResolvedPath, RunMode, ToolStop};
 use world::limits::READ_BYTES_MAX;
 use world::{Code, Refusal};
@@ -32,6 +34,34 @@ impl Ground {
 
     #[expect(clippy::unwrap_used, reason = "a test's ground")]
     fn run(&self, name: &str, input: &Value) -> Result<Output, ToolStop> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        match self.drive(name, input, |work| Poll::Ready(runtime.block_on(work))) {
+            Some(result) => result,
+            None => panic!("{name} did not end"),
+        }
+    }
+
+    /// Runs a call by `drive`, as far as that goes. The kernel runs calls on any of its threads, so they are `Send`.
+    fn drive(
+        &self,
+        name: &str,
+        input: &Value,
+        drive: impl FnOnce(&mut Pin<&mut (dyn Future<Output = Result<Output, ToolStop>> + Send)>) -> Poll<Result<Output, ToolStop>>,
+    ) -> Option<Result<Output, ToolStop>> {
+        match self.driven(name, input, drive) {
+            Ok(Poll::Pending) => None,
+            Ok(Poll::Ready(result)) => Some(result),
+            Err(refusal) => Some(Err(refusal.into())),
+        }
+    }
+
+    #[expect(clippy::unwrap_used, reason = "a test's ground")]
+    fn driven(
+        &self,
+        name: &str,
+        input: &Value,
+        drive: impl FnOnce(&mut Pin<&mut (dyn Future<Output = Result<Output, ToolStop>> + Send)>) -> Poll<Result<Output, ToolStop>>,
+    ) -> Result<Poll<Result<Output, ToolStop>>, Refusal> {
         let registry = Registry::builtin();
         let tool = registry.find(name)?;
         tool.check(input)?;
@@ -55,8 +85,9 @@ impl Ground {
             job: Default::default(),
             secrets: &[],
         };
-        let work = must_be_send(tool.run(input, resolved_paths, &context));
-        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
+        let mut work = std::pin::pin!(tool.run(input, resolved_paths, &context));
+        let mut work: Pin<&mut (dyn Future<Output = _> + Send)> = work.as_mut();
+        Ok(drive(&mut work))
     }
 
     #[track_caller]
@@ -83,11 +114,6 @@ impl Ground {
     }
 }
 
-/// The kernel runs calls on any of its threads.
-fn must_be_send<T: Send>(work: T) -> T {
-    work
-}
-
 /// What a tool gives fits its own manifest.
 #[track_caller]
 fn check_output(name: &str, value: &Value) {
@@ -109,6 +135,25 @@ fn a_file_is_read() {
     let expect =
         json!({ "path": "src/a.txt", "content": "héllo\n", "encoding": "utf-8", "offset": 0, "bytes": 7, "size": 7, "truncated": false });
     assert_eq!(value, expect);
+}
+
+/// What a call gives without waiting for anything, if it does.
+#[expect(clippy::unwrap_used, reason = "a test's ground")]
+fn at_once(ground: &Ground, name: &str, input: &Value) -> Option<Result<Output, ToolStop>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    ground.drive(name, input, |work| runtime.block_on(std::future::poll_fn(|context| Poll::Ready(work.as_mut().poll(context)))))
+}
+
+#[test]
+fn what_the_system_has_in_memory_is_read_at_once() {
+    let ground = Ground::new(&[("a.txt", "one\n"), ("empty.txt", "")]);
+    for (path, content) in [("a.txt", "one\n"), ("empty.txt", "")] {
+        match at_once(&ground, "fs.read", &json!({ "path": path })) {
+            Some(Ok(output)) => assert_eq!(output.value["content"], content),
+            other => panic!("{path}: {other:?}"),
+        }
+    }
+    assert!(at_once(&ground, "fs.list", &json!({ "path": "." })).is_none(), "the control: a list is read on another thread");
 }
 
 #[test]

@@ -11,6 +11,8 @@ const LENGTH_BYTES: usize = 4;
 
 /// What a reader asks the stream for at a time.
 const CHUNK_BYTES: usize = 64 * 1024;
+/// The same where it does not know how much is coming: most requests fit.
+const LEAST_BYTES: usize = 4 * 1024;
 
 #[derive(Debug, thiserror::Error)]
 pub enum FrameError {
@@ -67,11 +69,17 @@ impl<R: AsyncRead + Unpin> Frames<R> {
             if let Some(frame) = self.take()? {
                 return Ok(Some(frame));
             }
-            self.held.reserve(CHUNK_BYTES);
+            self.held.reserve(self.missing().clamp(LEAST_BYTES, CHUNK_BYTES));
             if self.reader.read_buf(&mut self.held).await? == 0 {
                 return if self.held.is_empty() { Ok(None) } else { Err(FrameError::Cut) };
             }
         }
+    }
+
+    /// Bytes that the first frame still lacks, as far as it says.
+    fn missing(&self) -> usize {
+        let length = self.held.first_chunk().map_or(0, |length| u32::from_be_bytes(*length) as usize);
+        (LENGTH_BYTES + length).saturating_sub(self.held.len())
     }
 
     /// The first buffered frame, if it is complete.

@@ -6,12 +6,12 @@
 
 use crate::reader::{self, Folder, Unread};
 use crate::special;
-use rustix::fs::FileType;
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use world::Stop;
 use world::{Code, Refusal};
 
@@ -38,6 +38,9 @@ const REFERENCES_MAX: usize = 5;
 /// The work tree that `path` is in, by the path that its links lead to. The path is the operator's own word and may lead anywhere; what
 /// stands there is looked at and not opened.
 pub async fn toplevel(path: &Path) -> Result<WorkTree, Stop> {
+    if let Some(top) = remembered_toplevel(path) {
+        return Ok(WorkTree::At(top));
+    }
     let path = path.to_owned();
     Ok(reader::bounded(move || {
         let real = match path.canonicalize() {
@@ -51,6 +54,36 @@ pub async fn toplevel(path: &Path) -> Result<WorkTree, Stop> {
         }
     })
     .await?)
+}
+
+/// The same where the operating system need not ask a disk or another machine for it, so that no other thread has to wait for the answer.
+/// `None` where it would have to, where a link stands on the way, and where there is no work tree.
+fn remembered_toplevel(path: &Path) -> Option<PathBuf> {
+    let is_plain = |part: Component<'_>| matches!(part, Component::RootDir | Component::Normal(_));
+    if !path.is_absolute() || !path.components().all(is_plain) {
+        return None;
+    }
+    // Written without doubled slashes: what its links lead to if there are none.
+    let real: PathBuf = path.components().collect();
+    let look = |path: &Path| {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS | ResolveFlags::CACHED)
+    };
+    let mut is_known = false;
+    for dir in real.ancestors() {
+        match look(&dir.join(".git")) {
+            Ok(_) => return Some(dir.to_owned()),
+            Err(Errno::NOENT | Errno::NOTDIR) => {}
+            Err(_) => return None,
+        }
+        // What is above a path counts only if the path itself is there, and no link.
+        if !is_known {
+            let found = look(dir).and_then(rustix::fs::fstat).ok()?;
+            is_known = FileType::from_raw_mode(found.st_mode) != FileType::Symlink;
+            is_known.then_some(())?;
+        }
+    }
+    None
 }
 
 /// What is at or above a path.

@@ -419,6 +419,15 @@ impl Event {
             _ => false,
         }
     }
+
+    /// Whether every process may see after this what it might before: calls that use up no grant, their ends, and what is said.
+    pub fn keeps_rights(&self) -> bool {
+        match self {
+            Event::CallAdmitted(call) => call.grant.is_none() && call.token.is_none(),
+            Event::CallFinished(_) | Event::CallRefused(_) | Event::BrainSaid(_) => true,
+            _ => false,
+        }
+    }
 }
 
 /// A field that most records of its kind leave out.
@@ -476,6 +485,10 @@ mod tests {
         assert!(!may_be_late(CallAdmitted { hands: Hands::Caller, ..read.clone() }));
         assert!(!may_be_late(CallAdmitted { grant: Some(GrantId(1)), ..read.clone() }));
         assert!(!may_be_late(CallAdmitted { token: Some(TokenId(1)), ..read.clone() }));
-        assert!(!may_be_late(CallAdmitted { rooms: None, ..read }));
+        assert!(!may_be_late(CallAdmitted { rooms: None, ..read.clone() }));
+        let keeps_rights = |event: CallAdmitted| Event::from(event).keeps_rights();
+        assert!(keeps_rights(read.clone()));
+        assert!(!keeps_rights(CallAdmitted { grant: Some(GrantId(1)), ..read.clone() }), "it may have been its last use");
+        assert!(!keeps_rights(CallAdmitted { token: Some(TokenId(1)), ..read }));
     }
 }

@@ -68,6 +68,50 @@ fn a_close_syncs_and_seals_it() {
     journal.close();
 }
 
+/// Who waits for a late record writes it, and those of others that stand before it; between them others wait for the disk.
+#[test]
+fn many_write_late_records_in_their_order() {
+    const WRITERS: u64 = 8;
+    const EACH: u64 = 200;
+    let home = tempfile::tempdir().unwrap();
+    let (journal, _) = crate::open(home.path());
+    std::thread::scope(|scope| {
+        for writer in 0..WRITERS {
+            let journal = journal.clone();
+            scope.spawn(move || {
+                let mut last = None;
+                for n in 0..EACH {
+                    let draft = vec![crate::draft(writer * EACH + n)];
+                    let ticket = if (writer + n) % 16 == 0 { journal.append(draft) } else { journal.append_late(draft) };
+                    // One that nobody waits for is written all the same.
+                    if (writer + n) % 7 == 0 {
+                        drop(ticket);
+                        continue;
+                    }
+                    let place = ticket.wait().unwrap();
+                    assert!(last < Some(place.first_seq), "{last:?} {place:?}");
+                    last = Some(place.first_seq);
+                }
+            });
+        }
+    });
+    becomes_durable(&journal, WRITERS * EACH);
+    assert_eq!(read(&journal), (0..WRITERS * EACH).collect::<Vec<_>>());
+    journal.close();
+    let report = journal::verify(home.path()).unwrap();
+    assert!(report.is_intact() && report.records == WRITERS * EACH, "{report:?}");
+}
+
+#[test]
+fn a_late_record_that_nobody_waits_for_becomes_durable() {
+    let home = tempfile::tempdir().unwrap();
+    let (journal, _) = crate::open(home.path());
+    drop(journal.append_late(vec![crate::draft(0)]));
+    becomes_durable(&journal, 1);
+    journal.clone().close();
+    assert!(journal.append_late(vec![crate::draft(1)]).wait().is_err() && journal.recover().is_err(), "a closed journal says so");
+}
+
 #[test]
 #[should_panic(expected = "a security event is never late")]
 fn a_security_event_is_never_late() {

@@ -107,8 +107,12 @@ pub(super) async fn gather_for(
     // Another policy comes with its own `skep.yml`, which may give the tool another room.
     let by = if let FactsPurpose::ExplainOther(proposed) = purpose { proposed } else { &trusted };
     let room = in_room.then(|| kernel.gate.policies.template_of(by, request, tool)).transpose()?;
+    // Its own hands reach the paths that it names and no other, so the room need not be masked anew for them; the next command's is.
+    let is_own_write = request.hands == Hands::Caller && LAYER_ONLY.contains(&request.tool.as_str());
     let root = match (request.task, &room) {
-        (Some(task), Some(room)) if purpose.is_call() => Root::OpenWorkspace(kernel.workspace_for(task, request, &room.name).await?),
+        (Some(task), Some(room)) if purpose.is_call() && !is_own_write => {
+            Root::OpenWorkspace(kernel.workspace_for(task, request, &room.name).await?)
+        }
         (Some(task), _) => Root::OpenWorkspace(kernel.workspace_of(task).await?),
         (None, _) if in_room && purpose.is_call() => {
             return Err(Refusal::new(Code::WrongState, format!("`{}` needs a task to work in", request.tool)).into());
@@ -138,7 +142,7 @@ pub(super) async fn gather_for(
     let is_confined = is_closed && matches!(root, Root::OpenWorkspace(_));
     let described = kernel.gate.describe(request, trusted, details, &places, is_confined)?;
     let mut facts = GatheredFacts { gate: described, places, room, project, sight, root };
-    facts.gate.call.is_repeatable = request.hands == Hands::Caller && LAYER_ONLY.contains(&request.tool.as_str());
+    facts.gate.call.is_repeatable = is_own_write;
     facts.gate.call.masked = masked(kernel, &facts).await?;
     facts.gate.call.ask_extensions(&kernel.gate).await;
     Ok(facts)

@@ -11,6 +11,7 @@ use gate::{CallFacts, CallerRights, Permit, Request, TimedOutput};
 use policy::Verdict;
 use room::{WorkGuard, WorkKey};
 use std::path::Path;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use tool::{BreakerGuard, Context, Output, RegisteredTool, ResolvedPath, ToolStop};
 use world::{Code, Fault, FaultKind, Pid, Refusal, Stop, limits};
@@ -81,8 +82,9 @@ async fn use_tool(
     ways: JobWays<'_>,
 ) -> Result<Output, ToolStop> {
     // A walk shows nothing that a call on the path itself would not.
-    let walk = Walk::of(kernel, &facts.gate.call);
-    let visible = |path: &str| !facts.hides(path) && walk.shows(path, permit.grant.is_some());
+    let walk = OnceLock::new();
+    let may_show = |path: &str| walk.get_or_init(|| Walk::of(kernel, &facts.gate.call)).shows(path, permit.grant.is_some());
+    let visible = |path: &str| !facts.hides(path) && may_show(path);
     let given = kernel.rooms.settings();
     let secrets: Vec<tool::SentinelSecret> = given.host_services.secrets.iter().map(|(_, secret)| secret.clone()).collect();
     let runs_program = tool.command(&request.input).is_some() || request.tool == TEST_RUN;

@@ -17,6 +17,8 @@ pub fn tests() -> Vec<Test> {
         Test::new("a_task_keeps_its_share_of_output_and_no_more", calls::share),
         Test::new("detailed_observation_holds_what_went_in_and_came_out", calls::observed),
         Test::new("reads_wait_for_no_sync_and_everything_else_does", calls::late),
+        Test::new("an_admission_is_written_with_its_end_or_when_that_takes_time", calls::held),
+        Test::new("what_is_shown_is_remembered_no_longer_than_it_holds", calls::shown),
         Test::new("a_redirect_to_another_host_is_a_call_of_its_own", web::redirects),
         Test::new("a_redirect_stays_within_a_tool_s_permissions", web::permitted),
         Test::new("every_second_try_is_on_record", web::retried),

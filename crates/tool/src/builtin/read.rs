@@ -7,6 +7,7 @@ use crate::manifest::Manifest;
 use crate::resolved_path::{Access, NamedPath, ResolvedPath};
 use crate::tool::{Output, Tool, ToolFuture};
 use base64::prelude::{BASE64_STANDARD, Engine};
+use rustix::io::ReadWriteFlags;
 use serde_json::{Value, json};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -49,7 +50,31 @@ async fn run(input: &Value, resolved: ResolvedPath, output_max: usize, time: Dur
     let (offset, limit) = (number(input, "offset")?, number(input, "limit")?);
     let as_base64 = text(input, "encoding") == Some("base64");
     let part = Part { offset, limit, as_base64, output_max };
-    blocking(time, move |deadline| read(&resolved, &part, deadline)).await
+    match read(&resolved, &part, read_remembered) {
+        Err(ToolStop::Failed(ToolFault::Io { cause, .. })) if is_disk_needed(&cause) => {}
+        done => return done,
+    }
+    blocking(time, move |deadline| read(&resolved, &part, |file, offset, wanted| read_at(file, offset, wanted, deadline))).await
+}
+
+/// More than this is copied on a thread where that holds up nobody.
+const REMEMBERED_BYTES_MAX: usize = 64 * 1024;
+
+/// Reads what the operating system has in memory; an error that [`is_disk_needed`] knows where that is not all of it.
+fn read_remembered(file: &File, offset: u64, wanted: usize) -> std::io::Result<Vec<u8>> {
+    if wanted > REMEMBERED_BYTES_MAX {
+        return Err(std::io::ErrorKind::WouldBlock.into());
+    }
+    let mut bytes = vec![0; wanted];
+    let mut parts = [std::io::IoSliceMut::new(&mut bytes)];
+    let count = rustix::io::preadv2(file, &mut parts, offset, ReadWriteFlags::NOWAIT)?;
+    // A file that became shorter is for the other reader, as is one that is only partly there.
+    if count == wanted { Ok(bytes) } else { Err(std::io::ErrorKind::WouldBlock.into()) }
+}
+
+/// Some file systems cannot say what they have in memory.
+fn is_disk_needed(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::Unsupported | std::io::ErrorKind::Interrupted)
 }
 
 /// The part of a file that is wanted.
@@ -60,7 +85,11 @@ struct Part {
     output_max: usize,
 }
 
-fn read(resolved: &ResolvedPath, part: &Part, deadline: Instant) -> Result<Output, ToolStop> {
+fn read(
+    resolved: &ResolvedPath,
+    part: &Part,
+    read_at: impl FnOnce(&File, u64, usize) -> std::io::Result<Vec<u8>>,
+) -> Result<Output, ToolStop> {
     let Part { offset, limit, as_base64, output_max } = *part;
     let path = resolved.real.as_str();
     let (file, size) = resolved.file()?;
@@ -76,7 +105,7 @@ fn read(resolved: &ResolvedPath, part: &Part, deadline: Instant) -> Result<Outpu
     // Four letters stand for three bytes.
     let room = if as_base64 { output_max / 4 * 3 } else { output_max };
     let wanted = usize::try_from(limit.unwrap_or(u64::MAX).min(size.saturating_sub(offset))).unwrap_or(usize::MAX).min(room);
-    let bytes = read_at(&file, offset, wanted, deadline).map_err(|error| ToolFault::io("read", path, error))?;
+    let bytes = read_at(&file, offset, wanted).map_err(|error| ToolFault::io("read", path, error))?;
     let (content, skipped, used) = if as_base64 {
         (BASE64_STANDARD.encode(&bytes), 0, bytes.len())
     } else {

@@ -26,6 +26,23 @@ fn work_tree(path: &Path) -> Option<PathBuf> {
     }
 }
 
+#[test]
+fn a_work_tree_that_the_system_remembers_needs_no_other_thread() {
+    let yard = Yard::new();
+    let top = yard.project();
+    fs::create_dir_all(top.join(".git")).unwrap();
+    fs::create_dir_all(top.join("sub/deep")).unwrap();
+    symlink(&top, yard.at("link")).unwrap();
+    // Looked at once, it is remembered.
+    assert_eq!(work_tree(&top.join("sub/deep")), Some(top.clone()));
+    assert_eq!(remembered_toplevel(&top), Some(top.clone()));
+    assert_eq!(remembered_toplevel(&top.join("sub//deep/")), Some(top.clone()));
+    for other in [yard.at("link"), yard.at("link/sub"), top.join("sub/../sub"), top.join("missing"), PathBuf::from("sub")] {
+        assert_eq!(remembered_toplevel(&other), None, "{}", other.display());
+    }
+    assert_eq!(work_tree(&yard.at("link/sub")), Some(top), "the control: what it does not know is looked up");
+}
+
 /// A user's folder: a kernel's home, private files, a repository with a commit, and a project.
 struct Yard {
     dir: tempfile::TempDir,

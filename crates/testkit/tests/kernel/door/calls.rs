@@ -131,6 +131,61 @@ pub fn late() -> Result<(), String> {
     })
 }
 
+/// The admission of a read waits for the read's end, unless that does not come at once.
+pub fn held() -> Result<(), String> {
+    play(setup(), async |door| {
+        done(&door.call("fs.read", path("a.txt")).await?)?;
+        let ledger = &door.kernel.ledger;
+        let read = |event: &Event| if let Event::CallAdmitted(call) = event { Some(call.clone()) } else { None };
+        let admitted = door.events()?.iter().filter_map(read).next_back().ok_or("no read is on record")?;
+        let written = |call| Ok::<_, String>(door.events()?.iter().filter_map(read).any(|known| known.call == call));
+        let admit = || {
+            let admit = |world: &world::World, _| {
+                let call = world.next_call();
+                ((vec![world::event::CallAdmitted { call, ..admitted.clone() }.into()], call), kernel::Urgency::Held)
+            };
+            let pending = ledger.commit_late(admit).map_err(|fault| fault.to_string())?;
+            Ok::<_, String>(pending.ahead().0)
+        };
+        let quick = admit()?;
+        ledger.write_if_waiting(std::future::ready(())).await;
+        assert!(!written(quick)? && ledger.has_late(), "it waits for its end");
+        let slow = admit()?;
+        ledger.write_if_waiting(tokio::task::yield_now()).await;
+        let mut seen = false;
+        while !std::mem::replace(&mut seen, written(slow)?) {
+            tokio::task::yield_now().await;
+        }
+        assert!(written(quick)?, "what stands before it is written too");
+        let last = admit()?;
+        ledger.settle_late().await.map_err(|fault| fault.to_string())?;
+        assert!(written(last)? && !ledger.has_late(), "whoever must know that nothing is late has it written");
+        Ok(())
+    })
+}
+
+/// What a process may see is remembered between its calls, and no longer than it holds.
+pub fn shown() -> Result<(), String> {
+    const ASKS: &str = "  - { name: all, match: { syscall: [fs.read, fs.write] }, action: allow }\n  \
+                        - { name: asks, match: { syscall: fs.read, path_glob: b.txt }, action: require_review, reason: look }\n";
+    play(Setup { policy: ASKS, ..setup() }, async |door| {
+        let write = async || door.call("fs.write", json!({ "path": "b.txt", "content": "x" })).await;
+        let refused = |outcome: &kernel::CallOutcome| matches!(outcome.end, CallEnd::Refused(_));
+        for _ in 0..2 {
+            assert!(refused(&write().await?), "what may not be read is masked");
+        }
+        let review = pending(&door.call("fs.read", path("b.txt")).await?)?;
+        door.answer(review, Reply::Wide { scope: Scope::Zone { zone: door.zone }, what: None, terms: Terms::default() }).await?;
+        for _ in 0..2 {
+            assert!(done(&write().await?)?.0, "a yes shows it");
+        }
+        let grant = door.kernel.ledger.look(|world| world.grants.keys().next_back().copied()).ok_or("no grant was given")?;
+        door.kernel.ledger.revoke_grant(grant, "human").await.map_err(|stop| stop.to_string())?;
+        assert!(refused(&write().await?), "and it is masked again");
+        Ok(())
+    })
+}
+
 pub fn observed() -> Result<(), String> {
     play(setup(), async |door| {
         // Another folder than the one that the task itself waits for: that one would use the grant.

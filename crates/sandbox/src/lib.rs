@@ -64,7 +64,7 @@ pub use launcher::Launcher;
 pub use layer::is_repository;
 pub use lease::{NoLease, WriteLease};
 pub use mount::unmount as release;
-pub use namespace::job_owner;
+pub use namespace::{job_owner, owners_are_mapped};
 pub use orphan::{Swept, remove, sweep};
 pub use output::OutputTail;
 pub use priority::yield_to_all;

@@ -54,6 +54,11 @@ pub fn job_owner() -> (u32, u32) {
     (uid, gid)
 }
 
+/// Whether jobs see the project's files as another user's than the host does: then git's index, which holds owners, fits none of them.
+pub fn owners_are_mapped() -> bool {
+    User::of_jobs().assumed
+}
+
 /// Leaves the host's user, mount and uts namespaces for new ones in which `user` alone exists and has all capabilities.
 pub(crate) fn leave(user: User, watches: Allowance) -> Result<(), Failure> {
     if user.assumed {

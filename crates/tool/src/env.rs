@@ -10,6 +10,24 @@ const SUFFIXES: &[&str] = &["TOKEN", "SECRET", "PASSWORD", "CREDENTIAL", "API_KE
 const LOADER_NAMES: &[&str] = &["BASH_ENV", "ENV", "NODE_OPTIONS", "PYTHONSTARTUP", "PERL5OPT", "RUBYOPT"];
 const LOADER_PREFIXES: &[&str] = &["LD_", "DYLD_", "GIT_", "BASH_FUNC_", "SKEP_"];
 
+/// Has git compare sizes and times alone.
+///
+/// Its index holds the owner of each file. Where a room shows another owner, it would take every file for changed and read them all.
+pub(crate) const SIZE_AND_TIME: (&str, &str) = ("core.checkStat", "minimal");
+
+/// The variables by which git is told how it is in a room. Settings in a file would not reach a git that was built to look elsewhere.
+pub(crate) fn for_git(owners_are_mapped: bool) -> Vec<(String, String)> {
+    // A room has one user, so git's question whose repository this is has one answer.
+    let settings = std::iter::once(("safe.directory", "*")).chain(owners_are_mapped.then_some(SIZE_AND_TIME));
+    let mut variables = Vec::new();
+    for (at, (key, value)) in settings.enumerate() {
+        variables.push((format!("GIT_CONFIG_KEY_{at}"), key.to_owned()));
+        variables.push((format!("GIT_CONFIG_VALUE_{at}"), value.to_owned()));
+    }
+    variables.push(("GIT_CONFIG_COUNT".to_owned(), (variables.len() / 2).to_string()));
+    variables
+}
+
 /// The variables that may pass, in their order.
 pub fn scrub(variables: &[(String, String)]) -> Vec<(String, String)> {
     variables.iter().filter(|(name, _)| !is_closed(name)).cloned().collect()
@@ -34,6 +52,17 @@ fn may_pass(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn git_compares_owners_only_where_they_are_the_hosts() {
+        let told = |owners_are_mapped| {
+            let variables = for_git(owners_are_mapped);
+            let values = ["GIT_CONFIG_COUNT", "GIT_CONFIG_KEY_0", "GIT_CONFIG_VALUE_0", "GIT_CONFIG_KEY_1", "GIT_CONFIG_VALUE_1"];
+            values.map(|name| variables.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value).to_owned())
+        };
+        assert_eq!(told(false), ["1", "safe.directory", "*", "", ""]);
+        assert_eq!(told(true), ["2", "safe.directory", "*", "core.checkStat", "minimal"]);
+    }
 
     #[test]
     fn credentials_stay_outside_and_ordinary_variables_pass() {

@@ -17,6 +17,7 @@ pub(super) use status::GitStatus;
 
 use super::job;
 use crate::context::Context;
+use crate::env;
 use crate::fault::ToolStop;
 use crate::resolved_path::{Real, ResolvedPath};
 use parse::GitChange;
@@ -105,7 +106,9 @@ impl<'a> Git<'a> {
         if rustix::fs::statat(context.root, ".git", AtFlags::SYMLINK_NOFOLLOW).is_err() {
             return Err(no_repository().into());
         }
-        let mut git = Git { context, time, off: OFF.iter().map(|(key, value)| (key.as_bytes().to_vec(), *value)).collect() };
+        let stat = sandbox::owners_are_mapped().then_some(&env::SIZE_AND_TIME);
+        let off = OFF.iter().chain(stat).map(|(key, value)| (key.as_bytes().to_vec(), *value)).collect();
+        let mut git = Git { context, time, off };
         let listed = git.run(&["config", "--list", "-z", "--name-only"].map(str::to_owned), None).await?;
         if listed.truncated {
             return Err(Refusal::new(Code::TooLarge, "the repository's configuration is too long to be looked through")

@@ -24,8 +24,6 @@ pub(crate) async fn run(
 ) -> Result<Outcome, ToolStop> {
     let mut spec = JobSpec::exec(argv);
     spec.cwd = cwd;
-    // A room has one user, so git's question whose repository this is has one answer.
-    let git = [("GIT_CONFIG_COUNT", "1"), ("GIT_CONFIG_KEY_0", "safe.directory"), ("GIT_CONFIG_VALUE_0", "*")];
     let passed = env::scrub(environment);
     // The kernel's own words last, so that nobody's variable stands for one of them.
     let told = context.job.variables.iter().cloned();
@@ -33,7 +31,7 @@ pub(crate) async fn run(
     if context.job.follower.is_some_and(|follower| matches!(follower.streams, Streams::Terminal(_))) {
         spec.env.push(("TERM".into(), "xterm-256color".into()));
     }
-    spec.env.extend(git.iter().map(|(key, value)| (key.into(), value.into())));
+    spec.env.extend(env::for_git(sandbox::owners_are_mapped()).into_iter().map(|(key, value)| (key.into(), value.into())));
     // The template takes away what it does not have.
     spec.profile = Profile::StandardNet;
     spec.output_max = context.output_max;

@@ -168,8 +168,8 @@ fn what_a_client_left_beside_a_file_stays_out_of_the_merge() {
     for (before, is_meant) in [("", false), ("ask('Bash', command='make')\n", true)] {
         let site = misbehaving(&format!("{before}{written}done('done')\nsys.stdin.read()\n"));
         site.ok(&["act", "write", "--brain", "claude", "--await"]);
-        let diff = site.ok(&["diff", "task-1"]).split_whitespace().collect::<Vec<_>>().join(" ");
-        assert_eq!(diff.contains("the client was ended while it replaced `one.txt` by this"), !is_meant, "{diff}");
+        let proposed = of(&site, "merge.proposed")[0]["paths"].to_string();
+        assert_eq!(proposed.contains("the client was ended while it replaced `one.txt` by this"), !is_meant, "{proposed}");
         site.ok(&["merge", "task-1", "--yes"]);
         let exists = |name: &str| site.project().join(name).exists();
         assert_eq!((exists("one.txt"), exists("one.txt.tmp.2.4e26")), (true, is_meant));

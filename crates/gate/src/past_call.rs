@@ -38,9 +38,12 @@ pub(crate) struct PastCalls<'a> {
     /// Exact calls that were asked about because a crash had interrupted them.
     lost: HashSet<String>,
     sights: PastSights,
-    callers: Mutex<HashMap<(Pid, Option<TaskId>), Option<Arc<PastCaller>>>>,
+    callers: Mutex<KnownCallers>,
     rooms: Mutex<HashMap<RoomKey, Result<UsedRoom, Refusal>>>,
 }
+
+/// By process and task; `None` where nobody is left who made their calls, or in another zone.
+type KnownCallers = HashMap<(Pid, Option<TaskId>), Option<Arc<PastCaller>>>;
 
 /// What calls of one process in one task share.
 struct PastCaller {
@@ -54,6 +57,14 @@ struct RoomKey {
     tool: String,
     template: Option<String>,
     by_operator: bool,
+}
+
+/// A call of the past as it would be described now.
+struct DescribedCall {
+    call: CallFacts,
+    /// Why no room may be had for it.
+    no_room: Option<Refusal>,
+    caller: Arc<PastCaller>,
 }
 
 /// A call of the past that a policy can be tried on.
@@ -192,11 +203,11 @@ impl<'a> PastCalls<'a> {
         Ok(match event_of(record)? {
             Event::ReviewAsked(e) => {
                 let past = RecordedCall::of(e.pid, e.task, &e.tool, e.input, &e.paths, e.size);
-                self.facts_of(past, None)?.map(|(call, ..)| PastWord::Asked(e.review, call.seen().clone()))
+                self.facts_of(past, None)?.map(|found| PastWord::Asked(e.review, found.call.seen().clone()))
             }
             Event::CallRefused(e) if e.code == Code::Denied => {
                 let past = RecordedCall::of(e.pid, e.task, &e.tool, e.input, &e.paths, e.size);
-                self.facts_of(past, None)?.map(|(call, ..)| PastWord::Refused(call.seen().clone()))
+                self.facts_of(past, None)?.map(|found| PastWord::Refused(found.call.seen().clone()))
             }
             Event::ReviewAnswered(e) => Some(PastWord::Answered(e.review, e.answer)),
             _ => None,
@@ -224,7 +235,7 @@ impl<'a> PastCalls<'a> {
             }
             _ => return Ok(None),
         };
-        let Some((mut call, no_room, caller)) = found else { return Ok(None) };
+        let Some(DescribedCall { mut call, no_room, caller }) = found else { return Ok(None) };
         call.bind = lost.clone().unwrap_or_default();
         Ok(Some(PastCall { call, then, by_token, seq: record.seq, caller, lost, no_room }))
     }
@@ -267,13 +278,8 @@ impl<'a> PastCalls<'a> {
         Ok(found)
     }
 
-    /// A call of the past as it would be described now, why it would get no room, and who made it.
-    #[expect(clippy::type_complexity, reason = "three answers to one question")]
-    fn facts_of(
-        &self,
-        past: RecordedCall<'_>,
-        read_only: Option<bool>,
-    ) -> Result<Option<(CallFacts, Option<Refusal>, Arc<PastCaller>)>, Stop> {
+    /// A call of the past as it would be described now; `None` where nobody is left who made it, or it was made in another zone.
+    fn facts_of(&self, past: RecordedCall<'_>, read_only: Option<bool>) -> Result<Option<DescribedCall>, Stop> {
         let Some(caller) = self.caller(past.pid, past.task)? else { return Ok(None) };
         let found = self.gate.tools.get(past.tool);
         let given = found.filter(|tool| tool.manifest().room == tool::Room::Sandbox).map(|tool| self.room(&past, tool)).transpose()?;
@@ -323,7 +329,7 @@ impl<'a> PastCalls<'a> {
         let Ok(mut call) = CallFacts::new(&self.gate.ledger, who, in_force, details) else { return Ok(None) };
         let inside = paths.iter().filter(|path| !path.starts_with('/')).map(String::as_str);
         call.masked = masked(&caller.sight, tool, inside.chain(named.iter().map(|target| target.path.as_str())));
-        Ok(Some((call, no_room, caller)))
+        Ok(Some(DescribedCall { call, no_room, caller }))
     }
 }
 

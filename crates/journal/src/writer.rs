@@ -35,6 +35,8 @@ const PROGRESS_DELAY: Duration = Duration::from_millis(200);
 const SEAL_DELAY: Duration = Duration::from_millis(250);
 /// One transaction takes no more than this, so that its pages stay in the cache and the reserve holds one.
 pub(crate) const COMMIT_BYTES_MAX: usize = 1 << 20;
+/// For commits up to this size the WAL is filled ahead.
+const SMALL_COMMIT_BYTES: usize = 8 << 10;
 
 pub(crate) enum WriterOrder {
     Batch(RecordBatch),
@@ -214,8 +216,10 @@ impl Writer {
                 if pending_bytes > 0 || had_unsynced {
                     self.tell_durable();
                 }
-                // After the answers: nobody waits for it but the next commit.
-                self.wal.keep_ahead();
+                // After the answers: nobody waits for it but the next commit. A large one pays little for a longer file.
+                if pending_bytes <= SMALL_COMMIT_BYTES {
+                    self.wal.keep_ahead();
+                }
             }
             Err(error) => {
                 self.stop(&error);

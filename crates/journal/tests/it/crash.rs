@@ -78,9 +78,9 @@ fn zeros_behind_the_last_frame_are_no_records() {
     let (home, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (journal, _) = open(home.path());
     // The answer to the second comes after the log was filled behind the first.
-    (0..2).for_each(|n| {
+    for n in 0..2 {
         journal.append(vec![draft(n)]).wait().unwrap();
-    });
+    }
     let log = std::fs::read(home.path().join("journal.db-wal")).unwrap();
     assert!(log.len() > 1 << 16 && log.ends_with(&[0; 8192]), "control: {} bytes", log.len());
     std::fs::create_dir(copy.path().join("keys")).unwrap();

@@ -13,7 +13,7 @@ use crate::{Gate, MODEL_REQUEST, Request};
 use journal::{Filter, Record};
 use ledger::{MERGE, aside, event_of, fault};
 use parking_lot::Mutex;
-use policy::{Action, CaseOutcome, OwnedFacts, OwnedPath, Policy, Verdict};
+use policy::{Action, CaseOutcome, OwnedPath, Policy, Verdict};
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -100,13 +100,13 @@ impl PastCall {
 #[derive(Default)]
 pub(crate) struct PastAnswers {
     pub history: Vec<policy::Asked>,
-    pub refused: Vec<OwnedFacts>,
+    pub refused: Vec<CallFacts>,
 }
 
 enum PastWord {
-    Asked(ReviewId, OwnedFacts),
+    Asked(ReviewId, CallFacts),
     Answered(ReviewId, Answer),
-    Refused(OwnedFacts),
+    Refused(CallFacts),
 }
 
 /// A call as a record tells it.
@@ -181,11 +181,12 @@ impl<'a> PastCalls<'a> {
         let (mut answers, mut asked, mut failed) = (PastAnswers::default(), HashMap::new(), None);
         let mut take = |word| {
             match word {
-                Ok(PastWord::Asked(review, facts)) => drop(asked.insert(review, facts)),
-                Ok(PastWord::Refused(facts)) => answers.refused.push(facts),
+                Ok(PastWord::Asked(review, call)) => drop(asked.insert(review, call)),
+                Ok(PastWord::Refused(call)) => answers.refused.push(call),
                 Ok(PastWord::Answered(review, answer)) => {
-                    let facts = asked.remove(&review);
-                    answers.history.extend(facts.map(|facts| policy::Asked { facts, allowed: answer == Answer::Allow }));
+                    let call = asked.remove(&review);
+                    let allowed = answer == Answer::Allow;
+                    answers.history.extend(call.map(|call| policy::Asked { facts: call.seen().clone(), allowed }));
                 }
                 Err(stop) => {
                     failed = Some(stop);
@@ -203,11 +204,11 @@ impl<'a> PastCalls<'a> {
         Ok(match event_of(record)? {
             Event::ReviewAsked(e) => {
                 let past = RecordedCall::of(e.pid, e.task, &e.tool, e.input, &e.paths, e.size);
-                self.facts_of(past, None)?.map(|found| PastWord::Asked(e.review, found.call.seen().clone()))
+                self.facts_of(past, None)?.map(|found| PastWord::Asked(e.review, found.call.without_input()))
             }
             Event::CallRefused(e) if e.code == Code::Denied => {
                 let past = RecordedCall::of(e.pid, e.task, &e.tool, e.input, &e.paths, e.size);
-                self.facts_of(past, None)?.map(|found| PastWord::Refused(found.call.seen().clone()))
+                self.facts_of(past, None)?.map(|found| PastWord::Refused(found.call.without_input()))
             }
             Event::ReviewAnswered(e) => Some(PastWord::Answered(e.review, e.answer)),
             _ => None,

@@ -222,6 +222,7 @@ impl Gate {
             .trusted(zone.id)?
             .ok_or_else(|| Refusal::new(Code::Untrusted, "no policy is in force").remedy(world::Remedy::TrustProject))?;
         let PastAnswers { history, refused } = PastCalls::new(self, &zone, &trusted)?.answers()?;
+        let refused: Vec<_> = refused.iter().map(|call| call.seen().clone()).collect();
         Ok(policy::suggest(&trusted.policy, &history, &refused))
     }
 }

@@ -20,6 +20,7 @@ mod history;
 mod home;
 mod journal;
 mod kernel;
+mod room_work;
 mod rooms;
 mod table;
 mod weight;
@@ -57,7 +58,7 @@ pub fn bench(names: &[String]) -> Result<()> {
     for name in names {
         ensure!(PARTS.iter().any(|part| part.name == name), "there is no part `{name}` of the bench\n  there are: {NAMES}");
     }
-    install(&[("bwrap", "bubblewrap"), ("git", "git"), ("python3", "python3"), ("setsid", "util-linux")])?;
+    install(&[("bwrap", "bubblewrap"), ("gcc", "gcc"), ("git", "git"), ("python3", "python3"), ("setsid", "util-linux")])?;
     let mut table = Table::new();
     let mut failed = Vec::new();
     for part in PARTS.iter().filter(|part| names.is_empty() || names.iter().any(|name| name == part.name)) {
@@ -99,8 +100,8 @@ fn objects(text: &str) -> Result<Vec<Value>> {
     lines.map(|line| serde_json::from_str(line).with_context(|| format!("`{line}` is no JSON"))).collect()
 }
 
-fn number(value: &Value, key: &str) -> Result<f64> {
-    value[key].as_f64().with_context(|| format!("`{key}` is missing in {value}"))
+fn number(value: &Value, key: impl serde_json::value::Index + std::fmt::Display) -> Result<f64> {
+    value.get(&key).and_then(Value::as_f64).with_context(|| format!("`{key}` is missing in {value}"))
 }
 
 #[cfg(test)]

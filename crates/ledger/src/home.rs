@@ -91,7 +91,7 @@ mod tests {
         let home = Home::open(&folder.path().join("home")).unwrap();
         let flags =
             |path: &Path| rustix::fs::ioctl_getflags(std::fs::File::open(path).unwrap()).map(|flags| flags.contains(IFlags::TOPDIR));
-        if rustix::fs::statfs(&home.work()).unwrap().f_type == EXT4 {
+        if rustix::fs::statfs(home.work()).unwrap().f_type == EXT4 {
             assert_eq!((flags(&home.work()), flags(&home.cassettes())), (Ok(true), Ok(false)));
         }
         drop(home);

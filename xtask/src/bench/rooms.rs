@@ -1,8 +1,8 @@
-//! Rooms beside fork and exec, and beside bubblewrap; large projects beside small ones.
+//! Rooms beside fork and exec, and beside bubblewrap; work in them beside work outside; large projects beside small ones.
 
 use super::home::{BenchHome, git, median, project, time};
 use super::table::{Table, TableRow};
-use super::{figures, number};
+use super::{figures, number, room_work};
 use crate::run::output;
 use anyhow::Result;
 use std::path::Path;
@@ -30,6 +30,7 @@ pub(super) fn measure(table: &mut Table) -> Result<()> {
             holds: Some(large / empty <= 1.2),
         });
     }
+    room_work::measure(table)?;
     masks(table)
 }
 

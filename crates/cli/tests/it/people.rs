@@ -257,10 +257,11 @@ impl Person {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let mut kernel = wire::KernelClient::connect(&self.site.home()).await.unwrap();
-            let params = wire::method::review::ReviewListParams::default();
+            let params = wire::method::task::TaskListParams::default();
             loop {
-                let listed = kernel.call::<wire::table::ReviewList>(&params).await.unwrap();
-                if listed.reviews.iter().any(|open| open.review.to_string() == review) {
+                // The question is on record a moment before its task waits for it.
+                let listed = kernel.call::<wire::table::TaskList>(&params).await.unwrap();
+                if listed.tasks.iter().any(|task| task.review.is_some_and(|parked_on| parked_on.to_string() == review)) {
                     return;
                 }
                 tokio::time::sleep(Duration::from_millis(20)).await;

@@ -1,5 +1,8 @@
 //! Which key names hold a secret.
 
+use aho_corasick::AhoCorasick;
+use std::sync::LazyLock;
+
 /// Parts of a key name that make its value a secret.
 pub(super) const WORDS: [&str; 34] = [
     // Before the words that they begin with.
@@ -181,6 +184,9 @@ const COUNTS: [&str; 16] = [
 
 /// Whether the value of this key is a secret. A count of tokens is not, a number under `token` is.
 pub(super) fn is_secret(key: &str, value: &str) -> bool {
+    if !has_word(key) {
+        return false;
+    }
     let name = key.to_ascii_lowercase();
     if matches!(value, "true" | "false" | "null" | "none" | "None" | "undefined" | super::REDACTED) || stands_for_one(value) {
         return false;
@@ -195,6 +201,13 @@ pub(super) fn is_secret(key: &str, value: &str) -> bool {
     WORDS.iter().any(|word| name.match_indices(word).any(|(at, _)| counts_as_secret(word, &name, at, value)))
 }
 
+/// Whether any of the words stands in a name. Most names have none, and every field of every record is asked: so all words at once.
+fn has_word(name: &str) -> bool {
+    static ANY: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| AhoCorasick::builder().ascii_case_insensitive(true).build(WORDS).ok());
+    // Without an automaton each word is looked for by itself.
+    ANY.as_ref().is_none_or(|any| any.is_match(name))
+}
+
 /// A header of cookies.
 pub(super) fn is_cookie(key: &str, value: &str) -> bool {
     let is_name = ["cookie", "set-cookie"].iter().any(|name| key.eq_ignore_ascii_case(name));
@@ -203,6 +216,9 @@ pub(super) fn is_cookie(key: &str, value: &str) -> bool {
 
 /// Whether everything under this key is a secret, however deep. Not so for `token`, which is also a noun of ours.
 pub(super) fn hides_all(key: &str) -> bool {
+    if !has_word(key) {
+        return false;
+    }
     let name = key.to_ascii_lowercase();
     let weak = |word: &str| matches!(word, "token" | "auth" | "key" | "_pass" | "-pass" | "sessionid" | "session_id" | "sessid");
     WORDS.iter().any(|word| !weak(word) && name.contains(word) && !name.contains("secretar"))

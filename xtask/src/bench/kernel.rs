@@ -50,7 +50,7 @@ const COMMANDS: [&[&str]; 20] = [
     &["ps"],
     &["list", "tasks"],
     &["list", "tools"],
-    &["list", "workers"],
+    &["list", "crews"],
     &["log"],
     &["usage"],
     &["budget", "show"],

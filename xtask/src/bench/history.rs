@@ -41,6 +41,8 @@ fn fill(home: &BenchHome, records: u64) -> Result<f64> {
 
 /// Waits until the journal's verification, which every start begins, is over.
 fn rest(home: &BenchHome) -> Result<()> {
+    // It starts the kernel; asking for its state does not.
+    output(&mut home.skep(&["ps", "--json"]))?;
     while home.json(&["kernel", "status", "--json"])?["verification"] == "running" {
         std::thread::sleep(Duration::from_millis(100));
     }

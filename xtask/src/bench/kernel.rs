@@ -55,7 +55,7 @@ const COMMANDS: [&[&str]; 20] = [
     &["usage"],
     &["budget", "show"],
     &["review"],
-    &["grant"],
+    &["grant", "list"],
     &["queue"],
     &["policy", "explain", "fs.read", "path=README.md"],
     &["policy", "log"],

@@ -55,6 +55,7 @@ async fn run(kernel: Arc<Kernel>, pid: Pid, id: TaskId) {
         world::log!("skep: what was kept for questions of {id} was not deleted: {fault}");
     }
     kernel.tasks.episodes.lock().remove(&id);
+    kernel.tasks.left.notify_waiters();
     kernel.tasks.wake();
 }
 

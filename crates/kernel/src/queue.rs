@@ -177,6 +177,9 @@ impl Tasks {
     pub async fn settled(&self, id: TaskId) -> Result<Task, Stop> {
         let mut follow = self.ledger.journal().follow();
         loop {
+            // INVARIANT: listens before it looks, so that what happens in between wakes it.
+            let mut left = std::pin::pin!(self.left.notified());
+            left.as_mut().enable();
             let task = self.ledger.task(id)?;
             let waits = match task.state {
                 TaskState::Parked { review } => {
@@ -187,13 +190,11 @@ impl Tasks {
             if waits && !self.episodes.lock().contains_key(&id) {
                 return Ok(task);
             }
-            // Also wakes by itself: an episode leaves the table just after its last record.
-            let tick = tokio::time::sleep(std::time::Duration::from_millis(20));
             tokio::select! {
                 changed = follow.changed() => if changed.is_err() {
                     return Err(Fault::new(world::FaultKind::Stopping, "the kernel is stopping", "the journal was closed").into());
                 },
-                () = tick => {}
+                () = left => {}
             }
         }
     }

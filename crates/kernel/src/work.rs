@@ -28,6 +28,8 @@ pub struct Tasks {
     pub counted: Arc<CountedWorks>,
     /// Brains that are told when something in their room must wait for a person.
     waiters: Mutex<HashMap<TaskId, mpsc::UnboundedSender<ReviewId>>>,
+    /// Rung when an episode has left the table, which is just after its last record.
+    pub(crate) left: Notify,
     /// Rung when a task may have become ready.
     pub(crate) ready: Notify,
 }
@@ -42,6 +44,7 @@ impl Tasks {
             pieces: PieceCache::default(),
             counted: Arc::new(CountedWorks::new(hold)),
             waiters: Mutex::default(),
+            left: Notify::new(),
             ready: Notify::new(),
         }
     }
@@ -81,6 +84,7 @@ impl Tasks {
     pub(crate) async fn end_work(&self, task: TaskId, why: &str) -> Result<(), Fault> {
         if let Some(episode) = self.episodes.lock().remove(&task) {
             episode.abort();
+            self.left.notify_waiters();
         }
         self.works.end(why, |part| part.task == Some(task)).await?;
         self.works.end(why, |part| *part == WorkKey::default()).await

@@ -55,8 +55,7 @@ fn masks(table: &mut Table) -> Result<()> {
         std::fs::write(zone.join(".skep/policy.yaml"), policy)?;
         std::fs::write(zone.join("skep.yml"), "")?;
         git(&zone, &["init", "-q"])?;
-        output(home.skep(&["init"]).current_dir(&zone))?;
-        output(home.skep(&["trust", "--yes"]).current_dir(&zone))?;
+        output(home.skep(&["trust", "--yes", "--phrase", "allow more"]).current_dir(&zone))?;
         // Folders that just changed are not remembered.
         std::thread::sleep(Duration::from_millis(1200));
         let first = time(|| output(home.skep(&["sandbox", "run", "--discard", "--", "true"]).current_dir(&zone)))?;

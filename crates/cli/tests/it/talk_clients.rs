@@ -31,24 +31,52 @@ pub fn site(client: &Client, files: &[(&str, &str)]) -> Site {
     site
 }
 
-/// Goes through what a client asks first.
-fn enter(screen: &Screen, manners: &Manners, is_first: bool) {
+/// Before it asks about trust, Codex drops what was typed so far, and ends if that takes it a second, as on a busy machine. A person starts it
+/// again.
+const GAVE_UP: &str = "timed out discarding buffered terminal input";
+
+/// Goes through what a client asks first; `false` if it gave up.
+fn enter(screen: &Screen, manners: &Manners, is_first: bool) -> bool {
     let doors = manners.first.map(|first| (first, &["Enter"][..])).into_iter().chain(manners.once.filter(|_| is_first));
     for (sign, keys) in doors {
-        screen.shows(&[sign]);
-        screen.press_while(keys, |text| text.contains(sign));
+        if !comes(screen, sign) {
+            return false;
+        }
+        screen.press_while(keys, |text| text.contains(sign) && !text.contains(GAVE_UP));
     }
+    comes(screen, manners.ready)
+}
+
+/// Waits for this on the screen; `false` if the client gave up.
+fn comes(screen: &Screen, sign: &str) -> bool {
     let end = Instant::now() + Duration::from_secs(180);
-    while !screen.text().contains(manners.ready) {
-        assert!(Instant::now() < end, "`{}` is not on the screen:\n{}", manners.ready, screen.text());
+    loop {
+        let text = screen.text();
+        if text.contains(GAVE_UP) || text.contains(sign) {
+            return !text.contains(GAVE_UP);
+        }
+        assert!(Instant::now() < end, "`{sign}` is not on the screen:\n{text}");
         std::thread::sleep(Duration::from_millis(50));
     }
 }
 
+/// A talk that can be typed to, and what it was opened with.
+fn entered<T>(manners: &Manners, is_first: bool, open: impl Fn() -> (T, Screen)) -> (T, Screen) {
+    for _ in 0..5 {
+        let (with, screen) = open();
+        if enter(&screen, manners, is_first) {
+            return (with, screen);
+        }
+    }
+    panic!("the client gave up five times");
+}
+
 fn talks(client: &Client, manners: &Manners) {
-    let site = site(client, &[]);
-    let screen = Screen::sized(&site, "xterm-256color", "talk", (100, 40));
-    enter(&screen, manners, true);
+    let (site, screen) = entered(manners, true, || {
+        let site = site(client, &[]);
+        let screen = Screen::sized(&site, "xterm-256color", "talk", (100, 40));
+        (site, screen)
+    });
     screen.types("Please write the greeting");
     screen.press_until(&["Enter"], &["I was told why."]);
     screen.types(manners.leaves);
@@ -83,8 +111,7 @@ fn talks(client: &Client, manners: &Manners) {
     assert!(!said.iter().any(|text| text.as_str().is_some_and(|text| text.contains("has expired"))), "{said:?}");
 
     // And the next talk with both.
-    let again = Screen::sized(&site, "xterm-256color", "talk", (100, 40));
-    enter(&again, manners, false);
+    let ((), again) = entered(manners, false, || ((), Screen::sized(&site, "xterm-256color", "talk", (100, 40))));
     again.shows(&["I was told why."]);
     again.press(&["C-]"]);
     again.press(&["d"]);
@@ -110,9 +137,11 @@ fn codex_talks_and_its_own_tools_ask_at_the_door() {
 /// The same client without our hooks asks nobody: that is told, its changes wait for a person, and what the policy denies does not go in.
 #[test]
 fn a_talk_whose_hooks_do_not_run_is_told_as_ungated() {
-    let site = crate::codex_exec::site(WRITES, DENIES, crate::codex_exec::WITHOUT_HOOKS);
-    let screen = Screen::sized(&site, "xterm-256color", &format!("talk --brain {}", CODEX.brain), (100, 40));
-    enter(&screen, &CODEX_MANNERS, true);
+    let (site, screen) = entered(&CODEX_MANNERS, true, || {
+        let site = crate::codex_exec::site(WRITES, DENIES, crate::codex_exec::WITHOUT_HOOKS);
+        let screen = Screen::sized(&site, "xterm-256color", &format!("talk --brain {}", CODEX.brain), (100, 40));
+        (site, screen)
+    });
     screen.types("Please write the greeting");
     screen.press_until(&["Enter"], &["Nobody told me why."]);
     screen.types(CODEX_MANNERS.leaves);

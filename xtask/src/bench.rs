@@ -23,6 +23,7 @@ mod kernel;
 mod room_work;
 mod rooms;
 mod table;
+mod tree;
 mod weight;
 
 use table::Table;
@@ -37,7 +38,7 @@ struct Part {
     measure: fn(&mut Table) -> Result<()>,
 }
 
-const PARTS: [Part; 10] = [
+const PARTS: [Part; 11] = [
     Part { name: "journal", programs: &["journal"], needs_skep: false, measure: journal::measure },
     Part { name: "history", programs: &["history"], needs_skep: true, measure: history::measure },
     Part { name: "gate", programs: &["policy"], needs_skep: false, measure: gate::measure },
@@ -47,11 +48,12 @@ const PARTS: [Part; 10] = [
     Part { name: "door", programs: &["door"], needs_skep: true, measure: door::measure },
     Part { name: "clients", programs: &["keystroke"], needs_skep: true, measure: clients::measure },
     Part { name: "gateway", programs: &["gateway"], needs_skep: true, measure: gateway::measure },
+    Part { name: "tree", programs: &["tree", "mail"], needs_skep: false, measure: tree::measure },
     Part { name: "weight", programs: &[], needs_skep: true, measure: weight::measure },
 ];
 
 /// The parts, as help shows them.
-pub const NAMES: &str = "journal, history, gate, rivals, rooms, kernel, door, clients, gateway, weight";
+pub const NAMES: &str = "journal, history, gate, rivals, rooms, kernel, door, clients, gateway, tree, weight";
 
 /// All parts, or those that are named.
 pub fn bench(names: &[String]) -> Result<()> {

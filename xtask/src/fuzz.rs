@@ -19,6 +19,8 @@ const TARGETS: &[(&str, &str)] = &[
     ("scripts", "gateway"),
     ("cassettes", "gateway"),
     ("prices", "gateway"),
+    ("ready_lines", "hive"),
+    ("pid_headers", "hive"),
     ("git_files", "workspace"),
     ("dialects", "brain"),
     ("memories", "brain"),

@@ -57,7 +57,7 @@ const CHORES: &[Chore] = &[
         name: "bench",
         arguments: "[PART]",
         flags: &[],
-        about: "the promises of SPEC.md, each beside its reference (journal, history, gate, rivals, rooms, kernel, clients, gateway, weight)",
+        about: "the promises of SPEC.md, each beside its reference (journal, history, gate, rivals, rooms, kernel, door, clients, gateway, tree, weight)",
         run: bench::bench,
     },
     Chore {

@@ -14,6 +14,7 @@ const SOAKS: &[(&str, &str)] = &[
     ("merges", "overlays_of_any_kind"),
     ("tasks", "work_in_rooms"),
     ("rooms", "many_rooms_leave_nothing"),
+    ("trees", "random_trees_under_random_kills"),
     ("watches", "a_job_does_not_keep_all_epoll_watches"),
     ("containers", "podman::root::"),
     ("policies", "every_call_is_judged_by_the_policy_that_was_in_force"),

@@ -34,12 +34,20 @@ pub fn test(arguments: &[String]) -> Result<()> {
     } else {
         command.args(["test", "--workspace"]);
     }
-    run(command.args(arguments))
+    run(command.args(arguments))?;
+    // Whoever names tests means those of the workspace.
+    if arguments.is_empty() { run(&mut Command::new("sdk/python/check")) } else { Ok(()) }
 }
 
 /// What the tests need, all of it.
 pub fn install_needs() -> Result<()> {
-    install(NEEDS)
+    install(NEEDS)?;
+    // Debian has the module of Python that makes environments in a package of its own, which brings no program.
+    let mut venv = Command::new("python3");
+    if venv.args(["-c", "import venv, ensurepip"]).output()?.status.success() {
+        return Ok(());
+    }
+    install_packages(&["python3-venv"], "python3 -m venv")
 }
 
 pub fn has_nextest() -> bool {
@@ -54,20 +62,23 @@ pub fn install(needs: &[(&str, &str)]) -> Result<()> {
     }
     let mut packages: Vec<&str> = missing.iter().map(|(_, package)| *package).collect();
     packages.dedup();
-    let by_hand = format!("sudo apt-get install {}", packages.join(" "));
+    let programs: Vec<&str> = missing.iter().map(|(program, _)| *program).collect();
+    install_packages(&packages, &programs.join(", "))?;
+    match missing.iter().find(|(program, _)| !has(program)) {
+        Some((program, package)) => bail!("`{package}` is installed and `{program}` is still not there"),
+        None => Ok(()),
+    }
+}
+
+fn install_packages(packages: &[&str], what: &str) -> Result<()> {
     let root_user = std::fs::metadata("/proc/self").is_ok_and(|meta| std::os::unix::fs::MetadataExt::uid(&meta) == 0);
     if !has("apt-get") || !root_user {
-        let programs: Vec<&str> = missing.iter().map(|(program, _)| *program).collect();
-        bail!("the tests need {}\n  install them: {by_hand}", programs.join(", "));
+        bail!("the tests need {what}\n  install them: sudo apt-get install {}", packages.join(" "));
     }
     eprintln!("installing {}", packages.join(" "));
     run(Command::new("apt-get").args(["update", "-qq"]))?;
     run(Command::new("apt-get")
         .args(["install", "-y", "-qq", "--no-install-recommends"])
-        .args(&packages)
-        .env("DEBIAN_FRONTEND", "noninteractive"))?;
-    match missing.iter().find(|(program, _)| !has(program)) {
-        Some((program, package)) => bail!("`{package}` is installed and `{program}` is still not there\n  try: {by_hand}"),
-        None => Ok(()),
-    }
+        .args(packages)
+        .env("DEBIAN_FRONTEND", "noninteractive"))
 }

@@ -2,7 +2,9 @@
 
 use gate::{CallOutcome, Request};
 use std::pin::Pin;
+use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedReceiver;
+use tree::Tree;
 use world::{CallId, Fault, ReviewId, Stop, TaskId};
 
 pub type DoorFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -22,6 +24,9 @@ pub trait CallDoor: Send + Sync {
 
     /// Where the brain of a task hears of that.
     fn questions_of(&self, task: TaskId) -> UnboundedReceiver<ReviewId>;
+
+    /// The process tree, which judges and records the calls of its processes itself.
+    fn tree(&self) -> Option<Arc<Tree>>;
 
     /// Is the kernel on its way down?
     fn is_stopping(&self) -> bool;

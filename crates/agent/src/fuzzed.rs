@@ -66,6 +66,10 @@ impl CallDoor for Door {
         unbounded_channel().1
     }
 
+    fn tree(&self) -> Option<Arc<tree::Tree>> {
+        None
+    }
+
     fn is_stopping(&self) -> bool {
         false
     }
@@ -82,6 +86,8 @@ const MESSAGES: &[&str] = &[
     "{\"id\":[],\"method\":\"tools/call\",\"params\":{\"name\":\"person_ask\",\"arguments\":{\"question\":\" \"}}}\n",
     "{\"id\":\"\",\"method\":\"tools/call\",\"params\":{\"name\":\"shell_run\",\"arguments\":[]}}\n",
     "{\"method\":\"tools/call\",\"params\":{\"name\":\"test_run\"}}\n",
+    "{\"id\":4,\"method\":\"tools/call\",\"params\":{\"name\":\"agent_spawn\",\"arguments\":{\"name\":\"a\"}}}\n",
+    "message_read",
     "{\"id\":3,\"method\":\"initialize\",\"params\":{\"protocolVersion\":7}}\n",
     "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"",
     "{\"id\":null,\"method\":\"",

@@ -21,6 +21,7 @@ mod script_file;
 mod session;
 mod talk;
 mod transcript;
+mod tree_tools;
 
 pub use call_door::{CallDoor, DoorFuture};
 pub use client::{Announced, LiveClients, RoomTerms};

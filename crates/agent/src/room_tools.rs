@@ -2,9 +2,11 @@
 //!
 //! It stands on the room's own loopback, and the listener is the room's, so whoever asks there is the task's process and nobody else. It is
 //! served by the kernel itself over HTTP, because a server inside the room would need a program and a socket of its own there (record 0058).
-//! **Invariant.** A tool is called through the same door as any other call of that process.
+//! **Invariant.** A tool is called through the same door as any other call of that process; those of the process tree (`tree_tools.rs`) are calls of
+//! the tree, which pass the same gate.
 
 use crate::CallDoor;
+use crate::tree_tools::{self, TreeTools};
 use gate::{CallEnd, CallOutcome, PERSON_ASK, Request};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
@@ -34,11 +36,12 @@ pub struct RoomTools {
     /// The call that runs the client: what it asks for here is part of that.
     run: Request,
     call: CallId,
+    tree: TreeTools,
 }
 
 impl RoomTools {
     pub fn new(door: Arc<dyn CallDoor>, run: &Request, call: CallId) -> RoomTools {
-        RoomTools { door, run: run.clone(), call }
+        RoomTools { door, run: run.clone(), call, tree: TreeTools::default() }
     }
 
     /// Serves until `over`; then every connection ends.
@@ -92,7 +95,7 @@ impl RoomTools {
     }
 
     /// The answer to one message; a status alone where there is none.
-    pub(crate) async fn respond(&self, body: &[u8]) -> Result<Value, StatusCode> {
+    pub async fn respond(&self, body: &[u8]) -> Result<Value, StatusCode> {
         let message: Value = serde_json::from_slice(body).map_err(|_| StatusCode::BAD_REQUEST)?;
         // What has no id wants no answer.
         let id = message.get("id").cloned().ok_or(StatusCode::ACCEPTED)?;
@@ -120,33 +123,57 @@ impl RoomTools {
         }
     }
 
-    /// Calls a tool through the door, and says what came of it.
+    /// Calls a tool, and says what came of it.
     async fn call(&self, name: &str, arguments: &Value) -> Value {
-        let outcome = match name {
-            "test_run" => {
-                let request = self.request("test.run", arguments.as_object().map_or(json!({}), |_| arguments.clone()));
-                self.door.call(&request).await.map_err(world::Stop::Failed)
-            }
-            "person_ask" => self.ask_person(arguments["question"].as_str().unwrap_or_default()).await,
-            other => Err(Refusal::new(Code::NotFound, format!("there is no tool `{other}`")).into()),
+        let outcome = if tree_tools::NAMES.contains(&name) {
+            self.direct(name, arguments).await.map(|value| (value.to_string(), false))
+        } else {
+            self.run(name, arguments).await
         };
-        let (text, is_error) = match outcome.map(|outcome| outcome.end) {
-            Ok(CallEnd::Done { ok, value }) => (value["answer"].as_str().map_or_else(|| value.to_string(), str::to_owned), !ok),
-            Ok(CallEnd::Pending(refusal)) => {
-                if let (Some(review), Some(task)) = (refusal.review, self.run.task) {
-                    // Its brain stops here and goes on when the answer is there.
-                    self.door.await_review(task, review);
-                }
-                (refusal.reason, true)
-            }
-            Ok(CallEnd::Refused(refusal)) => {
-                (refusal.advice().map_or(refusal.reason.clone(), |fix| format!("{} ({fix})", refusal.reason)), true)
-            }
-            Ok(CallEnd::CallerExecutes) => ("it was not run".to_owned(), true),
-            Err(stop) => (stop.to_string(), true),
+        let (text, is_error) = match outcome {
+            Ok(told) => told,
+            Err(world::Stop::Refused(refusal)) => (self.refused(refusal), true),
+            Err(world::Stop::Failed(fault)) => (fault.to_string(), true),
         };
         let text: String = text.chars().take(RESULT_CHARS).collect();
         json!({ "content": [{ "type": "text", "text": text }], "isError": is_error })
+    }
+
+    /// A call of the process tree, by the process that this room is.
+    async fn direct(&self, name: &str, arguments: &Value) -> Result<Value, world::Stop> {
+        let tree = self.door.tree().ok_or_else(|| Refusal::new(Code::WrongState, "there is no process tree here"))?;
+        self.tree.call(&tree, self.run.pid, name, arguments).await
+    }
+
+    /// A tool that is called through the door. Gives its text, and whether that tells of a failure.
+    async fn run(&self, name: &str, arguments: &Value) -> Result<(String, bool), world::Stop> {
+        let outcome = match name {
+            "test_run" => {
+                let request = self.request("test.run", arguments.as_object().map_or(json!({}), |_| arguments.clone()));
+                self.door.call(&request).await?
+            }
+            "person_ask" => self.ask_person(arguments["question"].as_str().unwrap_or_default()).await?,
+            other => return Err(Refusal::new(Code::NotFound, format!("there is no tool `{other}`")).into()),
+        };
+        match outcome.end {
+            CallEnd::Done { ok, value } => Ok((value["answer"].as_str().map_or_else(|| value.to_string(), str::to_owned), !ok)),
+            CallEnd::Pending(refusal) | CallEnd::Refused(refusal) => Err(refusal.into()),
+            CallEnd::CallerExecutes => Ok(("it was not run".to_owned(), true)),
+        }
+    }
+
+    /// A refusal as its brain reads it. One that waits for a person stops the brain here; it goes on when the answer is there.
+    fn refused(&self, refusal: Refusal) -> String {
+        if refusal.code == Code::Pending {
+            if let (Some(review), Some(task)) = (refusal.review, self.run.task) {
+                self.door.await_review(task, review);
+            }
+            return refusal.reason;
+        }
+        match refusal.advice() {
+            Some(fix) => format!("{} ({fix})", refusal.reason),
+            None => refusal.reason,
+        }
     }
 
     /// A question to the person. It is a call that asks for a review; the reason that comes with the yes is the answer.
@@ -164,19 +191,20 @@ impl RoomTools {
 }
 
 /// The tools as the protocol tells of them.
-fn cards() -> Value {
-    json!([
-        {
+fn cards() -> Vec<Value> {
+    let own = [
+        json!({
             "name": "test_run",
             "description": "Runs the project's own test command, as its owner trusted it, over your changes in a closed sandbox. Gives exit code and output.",
             "inputSchema": { "type": "object", "properties": { "args": { "type": "array", "items": { "type": "string" }, "description": "further arguments" } } },
-        },
-        {
+        }),
+        json!({
             "name": "person_ask",
             "description": "Asks the person in charge a question. Your work pauses until they answer; then ask again with the same words to get the answer.",
             "inputSchema": { "type": "object", "required": ["question"], "properties": { "question": { "type": "string" } } },
-        },
-    ])
+        }),
+    ];
+    own.into_iter().chain(tree_tools::cards()).collect()
 }
 
 fn plain(status: StatusCode) -> Response<Full<Bytes>> {

@@ -1,6 +1,7 @@
 //! One file per command.
 
 pub mod act;
+pub mod artifact;
 pub mod brain;
 pub mod budget;
 pub mod call;
@@ -8,22 +9,28 @@ pub mod cancel;
 pub mod cassette;
 pub mod complete;
 pub mod completions;
+pub mod cron;
 pub mod demo;
 pub mod diff;
 pub mod doctor;
 pub mod drop_work;
+pub mod exec;
 pub mod extension_child;
 pub mod gateway;
 pub mod grant;
 pub mod help;
 pub mod hook_child;
+pub mod inbox;
+pub mod info;
 pub mod init;
 pub mod journal;
 pub mod kernel;
+pub mod kill;
 pub mod list;
 pub mod log;
 pub mod man;
 pub mod merge;
+pub mod nice;
 pub mod policy;
 pub mod ps;
 pub mod queue;
@@ -33,7 +40,10 @@ pub mod retry;
 pub mod review;
 pub mod sandbox;
 pub mod say;
+pub mod send;
 pub mod setup;
+pub mod signal;
+pub mod spawn;
 pub mod status;
 pub mod supervise;
 pub mod talk;
@@ -42,7 +52,9 @@ pub mod top;
 pub mod trust;
 pub mod try_run;
 pub mod usage;
+pub mod wait;
 pub mod watch;
+pub mod whom;
 pub mod zone;
 
 use crate::args::Command;
@@ -59,6 +71,17 @@ pub async fn run(command: Command, console: &Console) -> ExitResult {
         Command::Demo(demo) => demo.run(console).await,
         Command::Status(status) => status.run(console).await,
         Command::Ps(ps) => ps.run(console).await,
+        Command::Spawn(spawn) => spawn.run(console).await,
+        Command::Kill(kill) => kill.run(console).await,
+        Command::Signal(signal) => signal.run(console).await,
+        Command::Wait(wait) => wait.run(console).await,
+        Command::Exec(exec) => exec.run(console).await,
+        Command::Info(info) => info.run(console).await,
+        Command::Nice(nice) => nice.run(console).await,
+        Command::Send(send) => send.run(console).await,
+        Command::Inbox(inbox) => inbox.run(console).await,
+        Command::Artifact(artifact) => artifact.run(console).await,
+        Command::Cron(cron) => cron.run(console).await,
         Command::Zone(zone) => zone.run(console).await,
         Command::Queue(ps) => ps.run(console).await,
         Command::List(list) => list.run(console).await,

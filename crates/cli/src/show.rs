@@ -3,9 +3,11 @@
 //! **Invariant.** No text reaches a terminal without [`visible()`]: a [`Line`] cleans what it is given, so a file name or a brain's
 //! words cannot move the cursor, set the clipboard or turn the reading direction.
 
+pub mod artifact;
 pub mod brain;
 pub mod call;
 pub mod cassette;
+pub mod cron;
 pub mod describe;
 pub mod diff;
 pub mod grant;
@@ -15,10 +17,12 @@ pub mod kernel;
 pub mod line;
 pub mod log;
 pub mod measure;
+pub mod message;
 pub mod model;
 pub mod pager;
 pub mod policy;
 pub mod process;
+pub mod program;
 pub mod progress;
 pub mod queue;
 pub mod record_line;

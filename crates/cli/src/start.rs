@@ -10,7 +10,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde::Deserialize;
 use std::fs::File;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
@@ -36,13 +36,29 @@ pub enum KernelLife<'a> {
     OfThisCommand { removes: Option<&'a Path> },
 }
 
+/// How a kernel that is started serves the process tree; its settings say it otherwise.
+#[derive(Clone, Debug, Default)]
+pub struct TreeOptions {
+    pub grpc: Option<String>,
+    pub startup: Option<PathBuf>,
+}
+
 /// A connection to the kernel of `home`, which is started if there is none.
 pub async fn connect(home: &Path) -> Result<KernelClient, CommandError> {
     connect_for(home, KernelLife::OfItsOwn).await
 }
 
+/// The same; a kernel that is started gets these options.
+pub async fn connect_with(home: &Path, tree: &TreeOptions) -> Result<KernelClient, CommandError> {
+    connect_to(home, KernelLife::OfItsOwn, tree).await
+}
+
 /// The same; a kernel that is started lives for so long.
 pub async fn connect_for(home: &Path, life: KernelLife<'_>) -> Result<KernelClient, CommandError> {
+    connect_to(home, life, &TreeOptions::default()).await
+}
+
+async fn connect_to(home: &Path, life: KernelLife<'_>, tree: &TreeOptions) -> Result<KernelClient, CommandError> {
     if let Some(client) = running(home).await? {
         return Ok(client);
     }
@@ -54,7 +70,7 @@ pub async fn connect_for(home: &Path, life: KernelLife<'_>) -> Result<KernelClie
     if let Some(client) = running(home).await? {
         return Ok(client);
     }
-    start(home, life).await?;
+    start(home, life, tree).await?;
     Ok(KernelClient::connect(home).await?)
 }
 
@@ -155,7 +171,7 @@ impl Drop for StartingKernel {
     }
 }
 
-async fn start(home: &Path, life: KernelLife<'_>) -> Result<(), CommandError> {
+async fn start(home: &Path, life: KernelLife<'_>, tree: &TreeOptions) -> Result<(), CommandError> {
     let log = home.join("run/kernel.log");
     let fail = |why: String| {
         CommandError::new(ErrorCode::Unavailable, "the kernel does not start").why(why).fix(format!("read `{}`", log.display()))
@@ -167,6 +183,12 @@ async fn start(home: &Path, life: KernelLife<'_>) -> Result<(), CommandError> {
         command.env_remove(name);
     });
     command.args(["kernel", "run", "--detached"]);
+    if let Some(address) = &tree.grpc {
+        command.arg("--grpc").arg(address);
+    }
+    if let Some(file) = &tree.startup {
+        command.arg("--startup").arg(file);
+    }
     let input = match life {
         KernelLife::OfItsOwn => Stdio::null(),
         KernelLife::OfThisCommand { removes } => {

@@ -288,7 +288,7 @@ fn ask(world: &World, asked: &GateInput<'_>, reasons: Vec<String>, rules: Vec<St
         rules: rules.clone(),
         paths: facts.paths.clone(),
         size: facts.call.seen().size,
-        zone: Some(request.zone),
+        zone: Some(request.zone).filter(|zone| !zone.is_none()),
         whole: redacted.digest_if_redacted(),
         room: facts.call.room(),
     };

@@ -7,6 +7,7 @@
 
 use crate::judge::{Ancestor, CallerRights};
 use crate::token::Presented;
+use crate::tree_request::TreeRequest;
 use crate::zone::TrustedPolicy;
 use crate::{Gate, JOB, WORKER_ROLE, extension, record};
 use ledger::Ledger;
@@ -46,6 +47,8 @@ pub struct Details {
     pub room: Option<UsedRoom>,
     /// Of the model that is asked for; empty for everything else.
     pub tier: String,
+    /// Whom it concerns, for a call of the process tree.
+    pub tree: Option<TreeRequest>,
 }
 
 impl Details {
@@ -64,6 +67,7 @@ impl Details {
             size: None,
             room: None,
             tier: String::new(),
+            tree: None,
         }
     }
 }
@@ -102,7 +106,7 @@ impl CallFacts {
         let process = world.processes.get(&who.pid)?;
         let zone = if who.zone == ZoneId::NONE { String::new() } else { world.zones.get(&who.zone)?.path.clone() };
         let mode = who.task.and_then(|task| world.tasks.get(&task)).map_or(Mode::Call, world::Task::present_mode);
-        let Details { tool, input, run_mode, read_only, paths, command, host, method, port, size, room, tier } = details;
+        let Details { tool, input, run_mode, read_only, paths, command, host, method, port, size, room, tier, tree } = details;
         let (sandbox, network) = room.map(|room| (room.template, room.network)).unzip();
         let seen = OwnedFacts {
             tool,
@@ -125,6 +129,7 @@ impl CallFacts {
             sandbox,
             network,
             opinions: Vec::new(),
+            tree: tree.map(|request| Box::new(request.facts(world, process))),
         };
         Some(CallFacts { who, trusted, bind: String::new(), masked: None, is_repeatable: false, demanded: None, token: None, input, seen })
     }

@@ -40,6 +40,7 @@ impl Gate {
         ran: TimedOutput,
     ) -> Result<CallEnd, Fault> {
         let TimedOutput { output, took } = ran;
+        let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         let (ok, mut whole) = match output {
             Ok(output) => (output.ok, output.value),
             Err(Stop::Refused(refusal)) => (false, refusal.told()),
@@ -52,34 +53,35 @@ impl Gate {
                 (false, told)
             }
         };
-        redact(self, &mut whole);
-        narrow(permit, &mut whole);
+        let text = redact(self, &mut whole)?;
+        let text = if narrow(permit, &mut whole) { json_text(&whole)? } else { text };
         let mut value = whole.clone();
         if let (Some(tool), Some(trusted)) = (tool, self.policies.trusted(request.zone)?) {
             trusted.sanitizer.clean(tool.manifest(), &mut value);
         }
-        let bytes = serde_json::to_vec(&whole).map_err(|error| Fault::new(FaultKind::Bug, "an output cannot be written", error))?;
-        let mut inline = value.clone();
+        let bytes = text.len() as u64;
+        let is_whole = value == whole;
+        let observed = observed(self, permit, request, &whole, bytes, ms);
+        let mut inline = if is_whole { whole } else { value.clone() };
         let mut blob = None;
         let mut dropped = None;
         // What a record or a caller does not have whole is kept beside.
-        if value != whole || bytes.len() > limits::OUTPUT_INLINE_MAX {
-            if self.fits_its_share(request, bytes.len() as u64) {
-                blob = Some(self.ledger.keep(&bytes)?);
+        if !is_whole || text.len() > limits::OUTPUT_INLINE_MAX {
+            if self.fits_its_share(request, bytes) {
+                blob = Some(self.ledger.keep(text.as_bytes())?);
             } else {
                 dropped = Some(RecordsDropped { pid: request.pid, task: request.task, kind: "blob".into(), count: 1 });
             }
             shorten(&mut inline);
             if inline.to_string().len() > limits::OUTPUT_INLINE_MAX {
-                inline = json!({"bytes": bytes.len()});
+                inline = json!({"bytes": bytes});
             }
         }
-        let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-        let blob_bytes = if blob.is_some() { bytes.len() as u64 } else { 0 };
+        let blob_bytes = if blob.is_some() { bytes } else { 0 };
         let event = CallFinished { pid: request.pid, task: request.task, call: permit.call, ok, output: inline, blob, blob_bytes, ms };
         let mut events = vec![event.into()];
         events.extend(dropped.map(Event::from));
-        events.extend(observed(self, permit, request, &whole, bytes.len() as u64, ms));
+        events.extend(observed);
         let pending = self.ledger.commit_late(|world, _| match world.calls.contains_key(&permit.call) {
             true => ((events, true), if permit.is_late { Urgency::Written } else { Urgency::Synced }),
             // Its task was cancelled, and its end is on record with that.
@@ -119,9 +121,9 @@ impl Gate {
     }
 }
 
-/// Takes out of an output what the grant keeps from the caller.
-fn narrow(permit: &Permit, value: &mut Value) {
-    let Some(Constraints { output_redact_fields, output_allow_fields, .. }) = permit.constraints() else { return };
+/// Takes out of an output what the grant keeps from the caller. False where it keeps nothing.
+fn narrow(permit: &Permit, value: &mut Value) -> bool {
+    let Some(Constraints { output_redact_fields, output_allow_fields, .. }) = permit.constraints() else { return false };
     if !output_allow_fields.is_empty() {
         match value.as_object_mut() {
             Some(fields) => fields.retain(|key, _| output_allow_fields.contains(key)),
@@ -130,6 +132,7 @@ fn narrow(permit: &Permit, value: &mut Value) {
         }
     }
     hide(value, output_redact_fields);
+    true
 }
 
 /// What the grant wants written down besides the call itself: sizes, and for `detailed` what went in and came out.
@@ -150,8 +153,12 @@ fn observed(gate: &Gate, permit: &Permit, request: &Request, whole: &Value, byte
 }
 
 /// Takes the secrets out of an output, also those with escape codes inside: what a reader sees must hold none. Codes that hid one are
-/// not kept either.
-fn redact(gate: &Gate, whole: &mut Value) {
+/// not kept either. Gives what is left as JSON.
+fn redact(gate: &Gate, whole: &mut Value) -> Result<String, Fault> {
+    let text = json_text(whole)?;
+    if is_plain(&text) && !gate.ledger.redactor.suspects(&text) {
+        return Ok(text);
+    }
     let mut seen = whole.clone();
     let hidden = tool::visible(&mut seen);
     gate.ledger.redactor.value(whole);
@@ -163,6 +170,26 @@ fn redact(gate: &Gate, whole: &mut Value) {
             *whole = seen;
         }
     }
+    json_text(whole)
+}
+
+fn json_text(value: &Value) -> Result<String, Fault> {
+    serde_json::to_string(value).map_err(|error| Fault::new(FaultKind::Bug, "an output cannot be written", error))
+}
+
+/// Whether JSON holds nothing that acts on a terminal or deceives a reader: ASCII without other escapes than those of ordinary text.
+fn is_plain(json: &str) -> bool {
+    let mut bytes = json.bytes();
+    while let Some(byte) = bytes.next() {
+        let is_ordinary = match byte {
+            b'\\' => matches!(bytes.next(), Some(b'n' | b't' | b'"' | b'\\')),
+            byte => byte.is_ascii() && !byte.is_ascii_control(),
+        };
+        if !is_ordinary {
+            return false;
+        }
+    }
+    true
 }
 
 /// Takes what stands under these names away, at any depth.
@@ -174,5 +201,24 @@ fn hide(value: &mut Value, names: &[String]) {
         }),
         Value::Array(items) => items.iter_mut().for_each(|item| hide(item, names)),
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_json_has_nothing_that_could_hide_something() {
+        for text in ["hello\n\tworld", "a \"quoted\" \\ word", "", "{}[],:"] {
+            assert!(is_plain(&json!({ "content": text }).to_string()), "{text:?}");
+            let mut value = json!({ "content": text });
+            assert!(!tool::visible(&mut value), "{text:?} is shown as it is");
+        }
+        for text in ["\u{1b}[31mred", "bell\u{7}", "over\rwritten", "back\u{8}", "\u{202e}turned", "\u{200b}", "ümlaut", "\u{7f}", "\u{c}"]
+        {
+            assert!(!is_plain(&json!({ "content": text }).to_string()), "{text:?}");
+            assert!(!is_plain(&json!({ (text): 1 }).to_string()), "{text:?} as a name");
+        }
     }
 }

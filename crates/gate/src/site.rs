@@ -47,7 +47,9 @@ impl Gate {
             events.push(SiteRegistered { pid: Pid::KERNEL, task: None, zone, site: slug(world, &identity), repository }.into());
             if known.is_none() {
                 let (name, role, parent) = (format!("{WORKER_NAME}.1"), WORKER_ROLE.into(), Some(Pid::KERNEL));
-                events.push(ProcSpawned { pid: world.next_pid(), task: None, parent, name, role, zone: Some(zone), user }.into());
+                events.push(
+                    ProcSpawned { pid: world.next_pid(), task: None, parent, name, role, zone: Some(zone), user, program: None }.into(),
+                );
             }
             (events, ())
         })?;

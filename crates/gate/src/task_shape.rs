@@ -81,7 +81,9 @@ impl Gate {
     /// Refuses a list that names what is no tool: a typo would leave a task without it.
     fn check_tools(&self, tools: &[String]) -> Result<(), Refusal> {
         crate::check_tools(tools).map_err(|why| Refusal::new(Code::BadInput, why))?;
-        let names: Vec<&str> = self.tools.list().map(|tool| tool.manifest().name.as_str()).chain(UNREGISTERED).collect();
+        let of_tree: Vec<&str> = policy::tree_calls().collect();
+        let registered = self.tools.list().map(|tool| tool.manifest().name.as_str());
+        let names: Vec<&str> = registered.chain(UNREGISTERED).chain(of_tree).collect();
         let is_known = |tool: &str| {
             let list = ToolList { of: String::new(), tools: vec![tool.to_owned()] };
             names.iter().any(|name| list.has(name))

@@ -155,7 +155,8 @@ fn short_brain(name: &str) -> &str {
 }
 
 fn spawned(pid: Pid, name: String, role: &str, zone: ZoneId, user: &str) -> ProcSpawned {
-    ProcSpawned { pid, task: None, parent: Some(Pid::KERNEL), name, role: role.to_owned(), zone: Some(zone), user: user.to_owned() }
+    let (parent, role, user) = (Some(Pid::KERNEL), role.to_owned(), user.to_owned());
+    ProcSpawned { pid, task: None, parent, name, role, zone: Some(zone), user, program: None }
 }
 
 /// Does it take things up, and has nothing to do?

@@ -165,7 +165,7 @@ impl Played {
 }
 
 /// What breaks an answer off. The client sees its connection end before the answer does.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[error("the answer broke off: {0}")]
 pub struct ResponseBroken(String);
 
@@ -184,6 +184,8 @@ enum Stage {
     Passing(Arc<Mutex<Shared>>),
     /// The end is known and being recorded; then this last piece, or error, goes out.
     Settling(BoxedFuture<'static, ()>, Option<Result<Bytes, ResponseBroken>>),
+    /// The end is on record, and what came before it goes out now.
+    Breaking(ResponseBroken),
     Done,
 }
 
@@ -312,7 +314,18 @@ impl Body for Tee {
                     std::task::ready!(work.as_mut().poll(cx));
                     let last = last.take();
                     this.stage = Stage::Done;
+                    if let Some(Err(broken)) = last {
+                        // An error in the same look would take the head and what came before it away from the client.
+                        this.stage = Stage::Breaking(broken);
+                        cx.waker().wake_by_ref();
+                        return Poll::Pending;
+                    }
                     return Poll::Ready(last.map(|last| last.map(Frame::data)));
+                }
+                Stage::Breaking(broken) => {
+                    let broken = broken.clone();
+                    this.stage = Stage::Done;
+                    return Poll::Ready(Some(Err(broken)));
                 }
                 Stage::Passing(shared) => {
                     let shared = shared.clone();

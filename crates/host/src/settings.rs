@@ -34,6 +34,20 @@ pub struct OperatorSettings {
     pub brain_idle: Option<String>,
     /// How long a brain may make no move before it is ended.
     pub brain_patience: Option<String>,
+    /// Where the process tree is served over gRPC; nowhere without it.
+    pub grpc: Option<GrpcSettings>,
+}
+
+/// How the process tree is served over gRPC. Taken at the next start of the kernel.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct GrpcSettings {
+    /// Beside the socket `grpc.sock` in the home: `127.0.0.1:PORT`, `:PORT` or `unix:///PATH`.
+    pub listen: Option<String>,
+    /// A bare `x-hivekernel-pid` counts, from sockets of the kernel's own user.
+    pub trust_pid_header: bool,
+    /// Agents to begin with, as `--startup` names them.
+    pub startup: Option<std::path::PathBuf>,
 }
 
 /// A client's program, or a name for a brain.
@@ -165,7 +179,7 @@ impl OperatorSettings {
     /// The names of the parts that differ.
     pub fn differences(&self, other: &OperatorSettings) -> Vec<String> {
         let OperatorSettings { review, sandbox, runtime, environment, services, secrets, providers, models, gateway, .. } = self;
-        let OperatorSettings { brain, model, brains, brain_idle, brain_patience, .. } = self;
+        let OperatorSettings { brain, model, brains, brain_idle, brain_patience, grpc, .. } = self;
         let parts = [
             ("review", *review != other.review),
             ("sandbox", *sandbox != other.sandbox),
@@ -181,6 +195,7 @@ impl OperatorSettings {
             ("brains", *brains != other.brains),
             ("brain_idle", *brain_idle != other.brain_idle),
             ("brain_patience", *brain_patience != other.brain_patience),
+            ("grpc", *grpc != other.grpc),
         ];
         parts.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name.to_owned()).collect()
     }
@@ -196,6 +211,9 @@ mod tests {
         assert_eq!(OperatorSettings::read(dir.path()), Ok(OperatorSettings::default()));
         std::fs::write(dir.path().join("config.yml"), "review: {notify: [cat], deadline: 5m}\n").unwrap();
         assert_eq!(OperatorSettings::read(dir.path()).unwrap().review.notify, Some(vec!["cat".into()]));
+        std::fs::write(dir.path().join("config.yml"), "grpc: {listen: ':50051'}\n").unwrap();
+        let grpc = GrpcSettings { listen: Some(":50051".to_owned()), ..GrpcSettings::default() };
+        assert_eq!(OperatorSettings::read(dir.path()).unwrap().grpc, Some(grpc));
         let aliases =
             "brain: opus\nbrains: {opus: {alias: 'claude@anthropic/claude/opus/v4.5'}, claude: {alias: claude:opus, command: [c]}}";
         std::fs::write(dir.path().join("config.yml"), aliases).unwrap();
@@ -206,6 +224,7 @@ mod tests {
         );
         for bad in [
             "reviews: {}",
+            "grpc: {lisen: ':1'}",
             "review: {deadline: soon}",
             "review: {notify: cat}",
             "brain: clod",

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod blob;
+mod body;
 mod canon;
 mod chain;
 mod error;
@@ -33,6 +34,7 @@ mod wal;
 mod writer;
 
 pub use blob::{Batch, BlobError, Blobs, KeptBlob};
+pub use body::BodyChanges;
 pub use chain::{Class, Draft, Head};
 pub use error::JournalError;
 pub use fault::{Faults, Point};

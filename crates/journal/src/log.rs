@@ -16,6 +16,7 @@ use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
 
 use crate::blob::Blobs;
+use crate::body::{self, BodyChanges, BodyCipher};
 use crate::chain::{Class, Draft, Genesis, Head, Prepared, Tip};
 use crate::error::JournalError;
 use crate::evidence;
@@ -94,6 +95,7 @@ struct Inner {
     shared: Arc<Shared>,
     readers: ReadConnections,
     blobs: Blobs,
+    bodies: Arc<BodyCipher>,
     vault: Vault,
     reserve: Reserve,
     writer: Mutex<Option<JoinHandle<()>>>,
@@ -149,6 +151,7 @@ impl Journal {
             index: RecordIndex::new(home, store.clone(), genesis, options.index_step),
         });
         shared.index.grown(tip.count);
+        let bodies = Arc::new(BodyCipher::open(&keys)?);
         let opened = Opened { head: tip.head(), snapshot, unsealed, findings };
         let writer = Writer {
             store: store.clone(),
@@ -162,6 +165,7 @@ impl Journal {
             reserve: Reserve::new(home, options.reserve_bytes),
             faults: options.faults,
             shared: shared.clone(),
+            bodies: bodies.clone(),
             stopped: None,
             commits: 0,
             wal: WalSpace::of(&store.path),
@@ -175,6 +179,7 @@ impl Journal {
             home: home.to_owned(),
             readers: ReadConnections::new(store.clone()),
             blobs: Blobs::open(home)?,
+            bodies,
             vault: Vault::open(home)?,
             store,
             genesis,
@@ -192,16 +197,32 @@ impl Journal {
 
     /// Appends one batch, all of it or nothing. Does no IO; the order of calls is the order of records.
     pub fn append(&self, batch: Vec<Draft>) -> Ticket {
-        self.append_at(batch, false)
+        self.append_at(batch, BodyChanges::default(), false)
+    }
+
+    /// The same with bodies that come and go with it.
+    pub fn append_with(&self, batch: Vec<Draft>, bodies: BodyChanges) -> Ticket {
+        self.append_at(batch, bodies, false)
+    }
+
+    /// The bodies under these numbers, as far as they are there and durable.
+    pub fn bodies(&self, ids: &[u64]) -> Result<Vec<Option<Vec<u8>>>, JournalError> {
+        let path = &self.0.store.path;
+        self.0.readers.with(|db| ids.iter().map(|id| self.0.bodies.read(db, *id, path)).collect())
+    }
+
+    /// The numbers of all bodies.
+    pub fn body_ids(&self) -> Result<Vec<u64>, JournalError> {
+        self.0.readers.with(body::ids)
     }
 
     /// The same, and its ticket resolves when the batch is written: it outlives this process, but maybe no power cut in the next 500 ms.
     /// It stands before every later record, and is durable with the first of them that is.
     pub fn append_late(&self, batch: Vec<Draft>) -> Ticket {
-        self.append_at(batch, true)
+        self.append_at(batch, BodyChanges::default(), true)
     }
 
-    fn append_at(&self, batch: Vec<Draft>, is_late: bool) -> Ticket {
+    fn append_at(&self, batch: Vec<Draft>, bodies: BodyChanges, is_late: bool) -> Ticket {
         assert!(!batch.is_empty(), "an empty batch has no place in the chain");
         let class = batch.iter().map(|draft| draft.class).max().unwrap_or(Class::Fact);
         assert!(!is_late || class < Class::Security, "a security event is never late");
@@ -212,19 +233,27 @@ impl Journal {
             return Ticket::known(Err(error.clone()));
         }
         let place = Receipt { first_seq: appending.next_seq, last_seq: appending.next_seq + count - 1 };
-        let (answer, wait) = oneshot::channel();
-        let answer = (class != Class::Progress).then_some(answer);
-        let batch = WriterOrder::Batch(RecordBatch { records, class, is_late, answer });
         appending.next_seq += count;
-        if is_late && class != Class::Progress {
-            appending.queue.push_back(batch);
-            return Ticket::late(place, wait, LateWrite::new(self.0.shared.clone(), self.0.writer_slot.clone()));
+        if class == Class::Progress {
+            let batch = RecordBatch { records, bodies, class, is_late, answer: None };
+            self.0.shared.order(&mut appending, WriterOrder::Batch(batch));
+            return Ticket::known(Ok(place));
         }
-        self.0.shared.order(&mut appending, batch);
-        match class {
-            Class::Progress => Ticket::known(Ok(place)),
-            Class::Fact | Class::Operator | Class::Security => Ticket::waiting(place, wait),
+        self.await_batch(&mut appending, place, RecordBatch { records, bodies, class, is_late, answer: None })
+    }
+
+    /// Puts a batch into the queue that somebody waits for: that one writes it if it is late, and the thread otherwise.
+    fn await_batch(&self, appending: &mut AppendState, place: Receipt, batch: RecordBatch) -> Ticket {
+        let Inner { shared, writer_slot, .. } = &*self.0;
+        let (answer, wait) = oneshot::channel();
+        let is_late = batch.is_late;
+        let order = WriterOrder::Batch(RecordBatch { answer: Some(answer), ..batch });
+        if is_late {
+            appending.queue.push_back(order);
+            return Ticket::late(place, wait, LateWrite::new(shared.clone(), writer_slot.clone()));
         }
+        shared.order(appending, order);
+        Ticket::waiting(place, wait)
     }
 
     /// A ticket that is durable when everything appended before it is; it adds no record.
@@ -234,10 +263,8 @@ impl Journal {
             return Ticket::known(Err(error.clone()));
         }
         let last = appending.next_seq.saturating_sub(1);
-        let (answer, wait) = oneshot::channel();
-        let barrier = RecordBatch { records: Vec::new(), class: Class::Fact, is_late: false, answer: Some(answer) };
-        self.0.shared.order(&mut appending, WriterOrder::Batch(barrier));
-        Ticket::waiting(Receipt { first_seq: last, last_seq: last }, wait)
+        let barrier = RecordBatch { records: Vec::new(), bodies: BodyChanges::default(), class: Class::Fact, is_late: false, answer: None };
+        self.await_batch(&mut appending, Receipt { first_seq: last, last_seq: last }, barrier)
     }
 
     /// The newest snapshot that is signed, bound to this chain and not ahead of it.

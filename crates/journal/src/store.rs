@@ -6,18 +6,22 @@ use std::sync::Arc;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row};
 
+use crate::body;
 use crate::chain::{Genesis, Tip, sha256};
 use crate::error::JournalError;
 use crate::files;
 use crate::writer::COMMIT_BYTES_MAX;
 
-const SCHEMA: [(&str, &str); 2] = [
+const SCHEMA: [(&str, &str); 3] = [
     ("meta", "CREATE TABLE meta (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID"),
     (
         "record",
         "CREATE TABLE record (seq INTEGER PRIMARY KEY, kind TEXT NOT NULL, at_ms INTEGER NOT NULL, session TEXT NOT NULL, pid INTEGER, task TEXT, line TEXT NOT NULL)",
     ),
+    body::TABLE,
 ];
+/// Tables that a journal of an earlier version has not.
+const LATER: [&str; 1] = [body::TABLE.0];
 
 pub(crate) const COLUMNS: &str = "seq, kind, at_ms, session, pid, task, line";
 pub(crate) const INSERT: &str = "INSERT INTO record (seq, kind, at_ms, session, pid, task, line) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
@@ -46,21 +50,24 @@ impl Store {
         let settings = format!(
             "PRAGMA page_size = 8192; PRAGMA journal_mode = WAL; PRAGMA synchronous = {synchronous};
              PRAGMA wal_autocheckpoint = 0; PRAGMA cache_size = -2048; PRAGMA temp_store = MEMORY;
-             PRAGMA trusted_schema = OFF; PRAGMA foreign_keys = OFF;"
+             PRAGMA trusted_schema = OFF; PRAGMA foreign_keys = OFF; PRAGMA secure_delete = FAST;"
         );
         db.execute_batch(&settings).map_err(|error| self.failed("set up the connection", error))?;
         let tables: i64 =
             db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(JournalError::db("read the schema"))?;
         if tables == 0 {
             let nonce = files::random::<32>()?;
-            let [(_, meta), (_, record)] = SCHEMA;
-            let made = db.execute_batch(&format!("BEGIN IMMEDIATE; {meta}; {record};")).and_then(|()| {
+            let [(_, meta), (_, record), (_, body)] = SCHEMA;
+            let made = db.execute_batch(&format!("BEGIN IMMEDIATE; {meta}; {record}; {body};")).and_then(|()| {
                 db.execute("INSERT INTO meta VALUES ('nonce', ?1)", [&nonce[..]])?;
                 db.execute_batch("COMMIT")
             });
             made.map_err(|error| self.failed("make the tables", error))?;
         }
         let genesis = self.genesis(&db)?;
+        if !has_table(&db, body::TABLE.0)? {
+            db.execute_batch(body::TABLE.1).map_err(|error| self.failed("make the table of bodies", error))?;
+        }
         Ok((db, genesis))
     }
 
@@ -122,6 +129,12 @@ impl Store {
     }
 }
 
+pub(crate) fn has_table(db: &Connection, name: &str) -> Result<bool, JournalError> {
+    db.query_row("SELECT count(*) FROM sqlite_schema WHERE name = ?1", [name], |row| row.get::<_, i64>(0))
+        .map(|count| count > 0)
+        .map_err(JournalError::db("read the schema"))
+}
+
 /// A commit of nothing but a number, for its sync.
 pub(crate) fn mark_synced(db: &Connection, count: u64) -> Result<(), rusqlite::Error> {
     let mark = "INSERT INTO meta VALUES ('synced', ?1) ON CONFLICT (key) DO UPDATE SET value = ?1";
@@ -170,7 +183,8 @@ pub(crate) fn foreign_schema(db: &Connection) -> Result<Vec<String>, JournalErro
         .map_err(JournalError::db("read the schema"))?;
     let known = |name: &str, sql: &str| SCHEMA.iter().any(|(n, s)| *n == name && *s == sql);
     let mut foreign: Vec<String> = found.iter().filter(|(name, sql)| !known(name, sql)).map(|(name, _)| name.clone()).collect();
-    foreign.extend(SCHEMA.iter().filter(|(n, _)| !found.iter().any(|(name, _)| name == n)).map(|(n, _)| (*n).to_owned()));
+    let missing = SCHEMA.iter().filter(|(n, _)| !LATER.contains(n) && !found.iter().any(|(name, _)| name == n));
+    foreign.extend(missing.map(|(n, _)| (*n).to_owned()));
     Ok(foreign)
 }
 

@@ -17,6 +17,7 @@ use parking_lot::{Condvar, Mutex};
 use rusqlite::{Connection, ErrorCode};
 use tokio::sync::{oneshot, watch};
 
+use crate::body::{BodyChanges, BodyCipher};
 use crate::chain::{Class, Genesis, Head, Prepared, Tip};
 use crate::error::JournalError;
 use crate::fault::{Faults, Point};
@@ -46,6 +47,8 @@ pub(crate) enum WriterOrder {
 
 pub(crate) struct RecordBatch {
     pub records: Vec<Prepared>,
+    /// What stands beside them.
+    pub bodies: BodyChanges,
     pub class: Class,
     /// It is answered once it is written; a later sync covers it.
     pub is_late: bool,
@@ -121,6 +124,7 @@ pub(crate) struct Writer {
     pub reserve: Reserve,
     pub faults: Faults,
     pub shared: Arc<Shared>,
+    pub bodies: Arc<BodyCipher>,
     /// Why nothing is written any more, until `recover`.
     pub stopped: Option<JournalError>,
     pub commits: u64,
@@ -216,8 +220,8 @@ impl Writer {
                 if pending_bytes > 0 || had_unsynced {
                     self.tell_durable();
                 }
-                // After the answers: nobody waits for it but the next commit. A large one pays little for a longer file.
-                if pending_bytes <= SMALL_COMMIT_BYTES {
+                // After the answers: nobody waits for it but the next commit. A large one pays little for a longer file, a late one nothing.
+                if pending_bytes <= SMALL_COMMIT_BYTES && !self.unsynced {
                     self.wal.keep_ahead();
                 }
             }
@@ -324,6 +328,9 @@ impl Writer {
             record.write(&self.genesis, &mut tip, &mut self.line);
             let pid = record.pid.map(u64::cast_signed);
             insert.execute((seq, record.kind, record.at_ms, &record.session, pid, &record.task, &self.line))?;
+        }
+        for batch in &pending.batches {
+            self.bodies.write(&self.db, &batch.bodies)?;
         }
         self.faults.pass(Point::BeforeSync, self.commits);
         if self.faults.fail_at == Some(self.commits) {
@@ -462,7 +469,7 @@ impl PendingCommit {
     }
 
     fn add(&mut self, batch: RecordBatch) {
-        self.bytes += batch.records.iter().map(Prepared::len).sum::<usize>();
+        self.bytes += batch.records.iter().map(Prepared::len).sum::<usize>() + batch.bodies.len();
         self.class = self.class.max(batch.class);
         self.urgent |= batch.class != Class::Progress;
         self.must_sync |= batch.class != Class::Progress && !batch.is_late;

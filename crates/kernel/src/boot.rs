@@ -75,6 +75,7 @@ impl Kernel {
             tools: Tools::new(registry, tuning.reach.clone(), tuning.clock.clone()),
             clients: Arc::new(LiveClients::new(gate.clone(), rooms.clone(), workspaces.clone(), live.clone(), home.work())),
             throwaways: ThrowawayRooms::new(gate.clone(), rooms.clone(), &home.path, tasks.works.clone()),
+            tree: tree::Tree::new(gate.clone(), models.clone(), rooms.clone(), &home.path, &tuning.variables),
             rooms,
             workspaces,
             brains: Brains::new(gate.clone(), models.clone(), live.clone(), tuning.variables.clone()),
@@ -113,6 +114,7 @@ impl Kernel {
         tokio::spawn(notify::run(kernel.clone()));
         tokio::spawn(sweep_containers(kernel.clone()));
         chores::begin(&kernel);
+        kernel.tree.begin(kernel.instance.tuning.startup.clone()).await?;
         Ok(kernel)
     }
 
@@ -125,6 +127,7 @@ impl Kernel {
         self.verifier.stop().await;
         settled.await;
         self.clients.end_all().await;
+        self.tree.stop().await;
         self.workspaces.close_all();
         self.rooms.close_engines().await;
         self.gate.policies.close();
@@ -187,6 +190,7 @@ fn opening(world: &World, user: &str, unsealed: u64, findings: &[Finding], left:
             role: name.into(),
             zone: None,
             user: user.into(),
+            program: None,
         };
         events.push(spawned(Pid::KERNEL, None, "kernel").into());
         events.push(spawned(Pid::OPERATOR, Some(Pid::KERNEL), "operator").into());
@@ -206,7 +210,7 @@ fn opening(world: &World, user: &str, unsealed: u64, findings: &[Finding], left:
         world.processes.values().filter(|process| [models::CLIENT, gate::JOB].contains(&process.role.as_str()) && process.state.alive())
     {
         let reason = "the kernel that served it ended".to_owned();
-        events.push(ProcExited { pid: process.pid, task: None, killed: true, reason }.into());
+        events.push(ProcExited { pid: process.pid, task: None, killed: true, reason, exit: None }.into());
     }
     // What the others wrote is kept and offered: `Kernel::offer_left`.
     let empty = |task: &world::Task| task.merge.is_none() && task.workspace.is_none();
@@ -214,7 +218,7 @@ fn opening(world: &World, user: &str, unsealed: u64, findings: &[Finding], left:
     for task in own.filter(|task| task.discard || empty(task)) {
         let dropped = if task.discard { "; its changes are dropped, as asked" } else { "" };
         let reason = format!("the kernel ended during the call{dropped}");
-        events.push(TaskFailed { pid: task.pid, task: Some(task.id), reason }.into());
+        events.push(TaskFailed { pid: task.pid, task: Some(task.id), reason, result: None }.into());
     }
     events
 }

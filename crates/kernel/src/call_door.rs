@@ -5,7 +5,9 @@ use agent::{CallDoor, DoorFuture};
 use gate::{CallOutcome, PERSON_ASK, Request};
 use ledger::Ledger;
 use serde_json::json;
+use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedReceiver;
+use tree::Tree;
 use world::{CallId, Fault, ReviewId, ReviewState, Stop, TaskId};
 
 impl CallDoor for Kernel {
@@ -29,6 +31,10 @@ impl CallDoor for Kernel {
 
     fn questions_of(&self, task: TaskId) -> UnboundedReceiver<ReviewId> {
         self.tasks.questions_of(task)
+    }
+
+    fn tree(&self) -> Option<Arc<Tree>> {
+        Some(self.tree.clone())
     }
 
     fn is_stopping(&self) -> bool {

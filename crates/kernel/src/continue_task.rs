@@ -225,6 +225,9 @@ fn may_continue(task: &Task) -> Result<(), Refusal> {
     if task.mode == Mode::Call {
         return Err(Refusal::new(Code::WrongState, format!("{id} is a command of your own, not a brain's work")).hint("run it again"));
     }
+    if task.mode == Mode::Execute {
+        return Err(Refusal::new(Code::WrongState, format!("{id} is the work of an agent, not of a brain")).hint("execute it again"));
+    }
     if task.replays.is_some() {
         return Err(Refusal::new(Code::WrongState, format!("{id} is a replay")).hint("go on with the task it replays"));
     }

@@ -45,7 +45,7 @@ impl Kernel {
         let budget = request.job.budget.clone();
         let pending = self.ledger.commit(|world, _| {
             let (pid, name) = (world.next_pid(), name(world, wanted));
-            let spawned = ProcSpawned { pid, task: request.task, parent, name, role: JOB.into(), zone, user };
+            let spawned = ProcSpawned { pid, task: request.task, parent, name, role: JOB.into(), zone, user, program: None };
             let budget = budget.map(|budget| BudgetSet { pid, task: None, budget: Some(budget), by: "operator".into() });
             let events: Vec<Event> = std::iter::once(spawned.into()).chain(budget.map(Event::from)).collect();
             (events, pid)

@@ -10,7 +10,7 @@ use crate::{Kernel, merge};
 use room::RoomContent;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use workspace::{KeepList, KeptChanges, Tree, room_fault};
+use workspace::{FileTree, KeepList, KeptChanges, room_fault};
 use world::event::{TaskCancelled, WorkDropped, WorkKept};
 use world::{Code, Event, Fault, FaultKind, Mode, Pid, Refusal, Remedy, Stop, Task, TaskId, TaskState};
 
@@ -186,7 +186,7 @@ pub(crate) async fn kept(kernel: &Kernel, task: &Task) -> Result<Option<KeptList
     let sight = kernel.gate.sight(kernel.gate.owner(task.id)?)?;
     let masked = |path: &str| sight.masks(path).map(|by| by.to_string());
     let keeping = kernel.ledger.keeping();
-    let (upper, bytes_max) = (Tree::at(opened.work.join("upper"))?, kernel.instance.tuning.kept_bytes_max);
+    let (upper, bytes_max) = (FileTree::at(opened.work.join("upper"))?, kernel.instance.tuning.kept_bytes_max);
     let changes = list.keep(&upper, bases.as_ref(), began, &masked, bytes_max, &|bytes| keeping.keep(bytes))?;
     keeping.done()?;
     drop(bases);

@@ -48,7 +48,7 @@ pub use gate::{
 };
 pub use host::{SettingsFault, SettingsState};
 pub use ledger::{Clock, Home, KeptDeadline, Ledger, MERGE, ProcessAccount, Reply, Urgency, Verification, blob_names};
-pub use live_settings::check_settings;
+pub use live_settings::{check_settings, grpc_settings};
 pub use merge::{AnswerPiece, MergeLine, MergeOutcome, MergeWish, UndoOutcome};
 pub use models::{CassetteView, ExchangeView, GatewayAccess, ModelTrial, Traffic, Wait};
 pub use operator_call::{CallOptions, CallReport};
@@ -92,6 +92,8 @@ pub struct Kernel {
     pub brains: agent::Brains,
     /// The queue, and what is under way.
     pub tasks: work::Tasks,
+    /// The process tree: agents, their messages and their supervision.
+    pub tree: Arc<tree::Tree>,
     /// Vendors' clients that wait for their worker's next task.
     pub clients: Arc<agent::LiveClients>,
     /// Who talks with which worker.

@@ -19,6 +19,11 @@ pub fn check_settings(home: &Path, variables: &[(String, String)]) -> Result<(),
     Ok(CheckedSettings::read(home, &settings.models())?.check()?)
 }
 
+/// How the process tree is to be served over gRPC, as the operator says it. Read when a kernel starts.
+pub fn grpc_settings(home: &Path) -> Result<Option<host::GrpcSettings>, Fault> {
+    Ok(OperatorSettings::read(home)?.grpc)
+}
+
 /// For changes that no command follows.
 const LOOK_EVERY: Duration = Duration::from_secs(3);
 

@@ -35,8 +35,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use workspace::{
-    Bases, Dirty, Freezer, Frozen, FrozenChanges, KeptChanges, MergePlan, MergeProgress, NOT_KEPT, Origin, RoomChanges, Swaps, Tree, aside,
-    judge_links, repository, settle, unpair,
+    Bases, Dirty, FileTree, Freezer, Frozen, FrozenChanges, KeptChanges, MergePlan, MergeProgress, NOT_KEPT, Origin, RoomChanges, Swaps,
+    aside, judge_links, repository, settle, unpair,
 };
 use world::event::{MergeFinished, MergeProposed, MergeRejected, MergeStarted, ReviewAsked, TaskFinished, TaskParked};
 use world::{
@@ -191,7 +191,7 @@ async fn look(kernel: &Kernel, task: &Task, bases: &Bases<'_>, upper: PathBuf, l
         keep: &|bytes| keeping.keep(bytes),
         blobs: &|blob| kernel.ledger.blob(blob),
         excluded: &excluded,
-        upper: Tree::at(upper)?,
+        upper: FileTree::at(upper)?,
         tree: tree_of(kernel, task)?,
     };
     let looked = freezer.freeze(listed).await?;
@@ -230,9 +230,9 @@ pub(crate) async fn bases<'a>(
 }
 
 /// The files of a task's project.
-fn tree_of(kernel: &Kernel, task: &Task) -> Result<Tree, Stop> {
+fn tree_of(kernel: &Kernel, task: &Task) -> Result<FileTree, Stop> {
     let project = kernel.ledger.project_of(task.zone)?;
-    Ok(Tree::at(project)?.exchanging(kernel.instance.tuning.exchanges_files))
+    Ok(FileTree::at(project)?.exchanging(kernel.instance.tuning.exchanges_files))
 }
 
 /// Asks a person about these changes, and parks the task on the question.
@@ -431,7 +431,7 @@ pub(crate) async fn finish(kernel: &Kernel, task: &Task, summary: &str, mut even
     {
         drop(kernel.base(task.id, &opened).await);
     }
-    events.push(TaskFinished { pid: task.pid, task: Some(task.id), summary: summary.to_owned() }.into());
+    events.push(TaskFinished { pid: task.pid, task: Some(task.id), summary: summary.to_owned(), result: None }.into());
     kernel.ledger.commit(|_, _| (events, ()))?.durable().await?;
     Ok(kernel.close_workspace(task.pid, task.id).await?)
 }

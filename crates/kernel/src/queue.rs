@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use world::event::{BudgetSet, CassetteStarted, ReplayStarted, TaskNarrowed, TaskQueued, TaskScheduled, TaskTagged};
 use world::{
-    Budget, CallId, Code, Event, Missing, Mode, Pid, Refusal, RefusalKind, Remedy, Task, TaskId, TaskPlacement, TaskState, ToolList, World,
-    ZoneId, limits,
+    Budget, CallId, Code, Event, Missing, Mode, Pid, Process, ProcessState, Refusal, RefusalKind, Remedy, Task, TaskId, TaskPlacement,
+    TaskState, ToolList, World, ZoneId, limits,
 };
 use world::{Fault, Stop};
 
@@ -236,8 +236,19 @@ impl Tasks {
                 talk.set_task(task);
             }
             let priority = if prioritize || disrupt { world.front(pid).max(priority) } else { priority };
-            let queued =
-                TaskQueued { pid, task: Some(task), zone, mode, prompt, brain, priority, calls_max, original, discard: marks.discard };
+            let queued = TaskQueued {
+                pid,
+                task: Some(task),
+                zone,
+                mode,
+                prompt,
+                brain,
+                priority,
+                calls_max,
+                original,
+                discard: marks.discard,
+                order: None,
+            };
             events.push(queued.into());
             let id = Some(task);
             if !after.is_empty() || timeout_ms.is_some() {
@@ -470,7 +481,8 @@ fn ready(kernel: &Kernel) -> Vec<(Pid, TaskId)> {
     kernel.ledger.look(|world| {
         let of = |pid: Pid| busy.iter().filter(move |id| world.tasks.get(id).is_some_and(|task| task.pid == pid));
         let occupied = |pid: Pid| of(pid).any(|id| !waits.contains(id)) || of(pid).count() >= limits::TASKS_WAITING_MAX;
-        let able = world.processes.values().filter(|p| p.state.alive() && p.state != world::ProcessState::Paused && !occupied(p.pid));
+        let is_able = |p: &&Process| p.program.is_none() && p.state.alive() && p.state != ProcessState::Paused && !occupied(p.pid);
+        let able = world.processes.values().filter(is_able);
         able.filter_map(|process| {
             let is_own = |task: &&Task| task.pid == process.pid && !busy.contains(&task.id);
             let left = || world.tasks.values().filter(is_own).find(|task| task.state == TaskState::Running && task.mode != Mode::Call);

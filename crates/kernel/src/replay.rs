@@ -27,6 +27,11 @@ fn may_be_replayed(models: &Models, task: &Task) -> Result<(), Stop> {
             .hint("make the call again")
             .into());
     }
+    if task.mode == Mode::Execute {
+        return Err(Refusal::new(Code::WrongState, format!("{id} was done by an agent, whose own traffic is not recorded"))
+            .hint("execute it again")
+            .into());
+    }
     if task.replays.is_some() {
         return Err(Refusal::new(Code::WrongState, format!("{id} is a replay itself")).hint("replay the task it replays").into());
     }

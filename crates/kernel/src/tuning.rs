@@ -26,6 +26,8 @@ pub struct Tuning {
     pub kept_bytes_max: u64,
     /// Where long work waits for whoever looks at it.
     pub hold: Option<Arc<WorkHold>>,
+    /// Agents that the process tree begins with.
+    pub startup: Option<tree::Startup>,
 }
 
 impl Default for Tuning {
@@ -41,6 +43,7 @@ impl Default for Tuning {
             blob_bytes_max: limits::BLOB_BYTES_MAX,
             kept_bytes_max: limits::KEPT_BYTES_MAX,
             hold: None,
+            startup: None,
         }
     }
 }

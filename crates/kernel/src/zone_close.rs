@@ -36,7 +36,8 @@ impl Kernel {
         let pending = self.ledger.commit(|world, _| {
             let alive = world.processes.values().filter(|process| process.zone == Some(zone.id) && process.state.alive());
             let exited = alive.map(|process| {
-                ProcExited { pid: process.pid, task: None, killed: false, reason: "its repository was removed".to_owned() }.into()
+                let reason = "its repository was removed".to_owned();
+                ProcExited { pid: process.pid, task: None, killed: false, reason, exit: None }.into()
             });
             let mut events: Vec<Event> = exited.collect();
             events.push(ZoneClosed { pid: Pid::OPERATOR, task: None, zone: zone.id, by: by.to_owned() }.into());

@@ -6,7 +6,7 @@
 
 mod named;
 
-use crate::aside::aside;
+use crate::aside;
 use crate::ledger::blob_fault;
 use crate::{Ledger, forget};
 use journal::KeptBlob;
@@ -190,8 +190,10 @@ impl BlobCollector {
     fn needs(&self) -> Result<Needs, Fault> {
         let (tasks, merges): (Vec<Task>, Vec<Merge>) =
             self.ledger.look(|world| (world.tasks.values().cloned().collect(), world.merges.values().cloned().collect()));
+        let of_tree: HashSet<String> = self.ledger.look(|world| world.tree_blobs().map(|(_, blob)| blob.to_owned()).collect());
         let named = NamedByRecords::read(&self.ledger)?;
         let (mut needs, mut transcripts) = (Needs { always: named.policies, ..Needs::default() }, Vec::new());
+        needs.always.extend(of_tree);
         for merge in &merges {
             // Lists of names: they are small, and whoever lists merges reads them.
             needs.always.extend([Some(&merge.frozen), merge.snapshot.as_ref()].into_iter().flatten().cloned());

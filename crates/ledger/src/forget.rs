@@ -3,7 +3,7 @@
 //! **Invariant.** It is on record before the first key goes, so that verification tells what was forgotten from what was lost. A crash
 //! between the two leaves a blob that can be forgotten again.
 
-use crate::aside::aside;
+use crate::aside;
 use crate::collect::BlobCollector;
 use crate::ledger::{blob_fault, fault};
 use journal::Filter;

@@ -5,14 +5,15 @@
 //! durable, but a request to a model that is paid from a lease on disk. If a batch fails, the world is folded again from what is on disk;
 //! and whenever that was done, the first commit holds what requests cost that had left and are not there.
 
+mod bodies;
 mod late;
 
-use crate::aside::aside;
+use crate::aside;
 use crate::clean;
 use crate::fold::fold;
 use crate::home::Home;
 use crate::volume::{self, Volume};
-use journal::{Class, Draft, Filter, Finding, Journal, JournalError, Redactor, Snapshot, Ticket};
+use journal::{BodyChanges, Class, Draft, Filter, Finding, Journal, JournalError, Redactor, Snapshot, Ticket};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -56,6 +57,8 @@ struct State {
     late_until: Option<u64>,
     /// Late records that are written with the next commit, before it.
     held: Vec<Draft>,
+    /// Bodies that come and go with the next commit.
+    bodies: BodyChanges,
     rights: Arc<AtomicU64>,
 }
 
@@ -131,6 +134,7 @@ impl Ledger {
         redactor: Arc<Redactor>,
     ) -> Result<(Ledger, Vec<Finding>), Fault> {
         let (world, findings) = fold(&journal, snapshot)?;
+        let bodies = bodies::left_over(&journal, &world)?;
         let rights = Arc::new(AtomicU64::new(0));
         let state = State {
             world,
@@ -142,6 +146,7 @@ impl Ledger {
             volume: Volume::default(),
             late_until: None,
             held: Vec::new(),
+            bodies,
             rights: rights.clone(),
         };
         Ok((Ledger { journal, redactor, state: Mutex::new(state), rights, flights: OnceLock::new(), _home: home }, findings))
@@ -178,7 +183,7 @@ impl Ledger {
             state.refold(&self.journal)?;
         }
         let now_ms = jiff::Timestamp::now().as_millisecond().max(state.world.now_ms);
-        let (mut drafts, mut settled) = (Vec::new(), Vec::new());
+        let (mut drafts, mut settled, mut bodies) = (Vec::new(), Vec::new(), BodyChanges::default());
         if std::mem::take(&mut state.folded) {
             let left = self.flights.get().map(|left| left()).unwrap_or_default();
             for event in crash::unrecorded(&state.world, &left) {
@@ -201,14 +206,17 @@ impl Ledger {
             let recorded = if counted.is_dropped { None } else { Some(event) };
             for event in counted.due.drain(..).chain(recorded) {
                 settled.extend(state.ends(&event));
+                let touched = bodies::touched(&state.world, &event);
                 if let Err(fault) = state.take(&self.redactor, &event, now_ms, &mut drafts) {
                     state.refold(&self.journal)?;
                     return Err(fault);
                 }
+                bodies::change(&state.world, event, touched, &mut bodies);
             }
         }
         state.since_snapshot += drafts.len() as u64;
         state.held.append(&mut drafts);
+        state.bodies.append(bodies);
         let generation = state.generation;
         let is_late = is_late && !has_counts;
         let ticket = (!is_late || urgency != Urgency::Held).then(|| state.append_held(&self.journal, is_late));

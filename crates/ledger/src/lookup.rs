@@ -71,7 +71,7 @@ impl Ledger {
     pub async fn record_exit(&self, pid: Pid, killed: bool, reason: String) -> Result<(), Fault> {
         let pending = self.commit(|world, _| {
             let alive = world.processes.get(&pid).is_some_and(|process| process.state.alive());
-            let exited = ProcExited { pid, task: None, killed, reason };
+            let exited = ProcExited { pid, task: None, killed, reason, exit: None };
             (alive.then(|| exited.into()).into_iter().collect(), ())
         })?;
         pending.durable().await

@@ -173,12 +173,13 @@ fn nobody(pid: Pid) -> Refusal {
 
 /// A budget names tiers that there are, caps something, and lets something through.
 pub fn check_budget(budget: &Budget) -> Result<(), Refusal> {
-    let unknown = budget.tokens.keys().find(|tier| *tier != ALL_TIERS && world::Tier::parse(tier).is_none());
+    let mut tiers = budget.tokens.keys().chain(budget.tokens_per_day.keys()).chain(budget.tokens_per_hour.keys());
+    let unknown = tiers.find(|tier| *tier != ALL_TIERS && world::Tier::parse(tier).is_none());
     if let Some(tier) = unknown {
         return Err(Refusal::new(Code::BadInput, format!("`{tier}` is no tier")).hint("strategic, tactical, operational or all"));
     }
-    let Budget { tokens, micros, requests_per_minute, context, .. } = budget;
-    if tokens.is_empty() && micros.is_none() && requests_per_minute.is_none() && context.is_none() {
+    let Budget { requests_per_minute, context, .. } = budget;
+    if budget.amounts().next().is_none() && requests_per_minute.is_none() && context.is_none() {
         return Err(Refusal::new(Code::BadInput, "that budget caps nothing")
             .hint("name a cap of money, tokens, context or requests a minute, or take the budget away"));
     }

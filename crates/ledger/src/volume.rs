@@ -63,7 +63,8 @@ impl Volume {
         let written = self.of.entry(pid).or_default();
         written.turn(now_ms);
         let Event::CallRefused(refused) = event else {
-            written.records += 1;
+            // What others send is not the receiver's flood.
+            written.records += u64::from(!matches!(event, Event::MessageDelivered(_) | Event::MessageAnswered(_)));
             // What is said between two refusals does not part them, nor does the base, which is recorded whenever it is found.
             if event.weight() == Weight::Progress || matches!(event, Event::WorkspaceBased(_)) {
                 return Counted { due: Vec::new(), is_dropped: false };

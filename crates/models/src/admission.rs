@@ -264,9 +264,10 @@ impl ProcessAdmission {
         };
         match (refusal.review, short) {
             (Some(review), _) => Denied::Waits { denial: denial(DenialKind::Denied, message), what: Waited::Review(review) },
-            (None, Some(CapExceeded { what: Cap::Rate, .. })) => {
+            (None, Some(CapExceeded { what, .. })) if what.passes() => {
                 let now_ms = models.ledger.look(|world| world.now_ms);
-                let left_ms = 60_000 - now_ms.rem_euclid(60_000);
+                let span_ms = what.span_ms();
+                let left_ms = span_ms - now_ms.rem_euclid(span_ms);
                 let retry_after = Some(Duration::from_millis(left_ms.unsigned_abs()));
                 Denied::Final(Denial { retry_after, ..denial(DenialKind::RateLimited, message) })
             }
@@ -375,6 +376,8 @@ fn refusal(world: &world::World, short: &CapExceeded) -> Refusal {
     let refusal = Refusal::new(Code::Exhausted, reason);
     match what {
         Cap::Rate => refusal.hint("it goes on in the next minute"),
+        Cap::PerHour(_) => refusal.hint("it goes on in the next hour"),
+        Cap::PerDay(_) => refusal.hint("it goes on tomorrow, by UTC"),
         Cap::Context => refusal.hint("shorten the conversation").remedy(world::Remedy::RaiseContext { pid: *pid, tokens: *need }),
         // The request is made again, with more to read, and others follow it.
         _ if task.is_some() => refusal.remedy(world::Remedy::LargerTaskBudget {

@@ -304,7 +304,17 @@ impl Models {
             let name = format!("{CLIENT}.{nth}");
             (
                 vec![
-                    ProcSpawned { pid, task: None, parent: Some(Pid::OPERATOR), name, role: CLIENT.into(), zone: Some(zone), user }.into(),
+                    ProcSpawned {
+                        pid,
+                        task: None,
+                        parent: Some(Pid::OPERATOR),
+                        name,
+                        role: CLIENT.into(),
+                        zone: Some(zone),
+                        user,
+                        program: None,
+                    }
+                    .into(),
                 ],
                 pid,
             )

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use world::Fault;
-use world::{CallId, UsedRoom};
+use world::{CallId, Pid, UsedRoom, ZoneId};
 
 /// What serves a room's requests to models.
 pub struct RoomModels {
@@ -35,6 +35,11 @@ impl RoomModels {
             session.key = Secret::new(key.to_owned());
         }
         Ok(RoomModels { gateway: models.gateway().clone(), session: Arc::new(session) })
+    }
+
+    /// The way to models of a process whose program lives long: each request is a call of the process itself.
+    pub fn of_process(models: &Arc<Models>, pid: Pid, zone: ZoneId) -> Result<RoomModels, Fault> {
+        Ok(RoomModels { gateway: models.gateway().clone(), session: Arc::new(models.session_of(pid, zone, None)?) })
     }
 
     /// What opens its door.

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 use tokio::sync::Notify;
 use world::event::BudgetAsked;
-use world::{Account, AtCap, Cap, CapExceeded, Pid, ReviewId, ReviewState, Spend, TaskId, World};
+use world::{AtCap, CapExceeded, Pid, ReviewId, ReviewState, TaskId, World};
 
 /// A request that does not fit under a cap.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,8 +52,7 @@ impl Wait {
         if account.budget.as_ref().is_none_or(|budget| budget.at_cap != AtCap::Ask) {
             return true;
         }
-        let (tokens, micros) = Account { leased: Spend::default(), ..account.clone() }.left(&self.tier);
-        self.short.need <= if self.short.what == Cap::Money { micros } else { tokens }
+        world.room(self.of(), self.pid, &self.short.what, world.now_ms).is_none_or(|room| self.short.need <= room)
     }
 }
 

@@ -7,7 +7,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::process::ExitCode;
 
-use crate::engine::{Program, RuleStage};
+use crate::engine::{RuleProgram, RuleStage};
 use crate::fault::RuleFlaw;
 use crate::frame::{self, ChildReply, Order, RuleAnswer, VERSION};
 
@@ -33,7 +33,7 @@ fn streams() -> io::Result<(std::fs::File, std::fs::File)> {
 fn talk(input: &mut impl Read, output: &mut impl Write) -> io::Result<()> {
     frame::write(output, &ChildReply::Hello { version: VERSION })?;
     let Some(Order::Load(files)) = frame::read(input)? else { return Ok(()) };
-    let program = match Program::strip(&files) {
+    let program = match RuleProgram::strip(&files) {
         Ok(program) => program,
         Err(flaw) => return frame::write(output, &ChildReply::Flawed(flaw)),
     };
@@ -54,7 +54,7 @@ fn talk(input: &mut impl Read, output: &mut impl Write) -> io::Result<()> {
 }
 
 /// The first stage is spent on a call that nobody makes, so that the first real one finds everything in its place.
-fn warmed(program: &Program) -> Result<RuleStage, RuleFlaw> {
+fn warmed(program: &RuleProgram) -> Result<RuleStage, RuleFlaw> {
     program.stage()?.judge(WARM_UP);
     program.stage()
 }

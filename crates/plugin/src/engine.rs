@@ -37,13 +37,13 @@ type Parts = (
 );
 
 /// Rule files as JavaScript, ready for any number of stages.
-pub(crate) struct Program {
+pub(crate) struct RuleProgram {
     files: Rc<Files>,
     entry: String,
 }
 
-impl Program {
-    pub(crate) fn strip(texts: &[(String, String)]) -> Result<Program, RuleFlaw> {
+impl RuleProgram {
+    pub(crate) fn strip(texts: &[(String, String)]) -> Result<RuleProgram, RuleFlaw> {
         if texts.len() > FILES {
             return Err(RuleFlaw::new(ENTRY, None, format!("there are {} files, and {FILES} is the most", texts.len())));
         }
@@ -59,7 +59,7 @@ impl Program {
         }
         let entry =
             files.iter().enumerate().map(|(number, (name, _))| format!("export * as f{number} from \"{}\";\n", name.replace('\\', "\\\\")));
-        Ok(Program { entry: entry.collect(), files: Rc::new(Files(files)) })
+        Ok(RuleProgram { entry: entry.collect(), files: Rc::new(Files(files)) })
     }
 
     /// A fresh stage with all rules on it.

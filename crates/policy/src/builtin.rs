@@ -1,8 +1,14 @@
 //! What no policy, token or grant can loosen: the gate's own protection.
 //!
-//! Paths here are real: symlinks, `..` and doubled slashes are gone before anything is compared. **Invariant.** At most ten.
+//! Paths here are real: symlinks, `..` and doubled slashes are gone before anything is compared. **Invariant.** At most ten, beside
+//! those of the process tree.
+
+mod tree;
 
 use crate::decide::{Facts, RealPath};
+pub use tree::TreeRule;
+pub use tree::tree_calls;
+pub(crate) use tree::{ALLOWS as TREE_ALLOWS, is_tree_call};
 use world::{Mode, Remedy};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,6 +29,8 @@ pub enum Builtin {
     AskMode,
     /// A change of policy is always a person's.
     PolicyUpdate,
+    /// What holds between processes of the tree.
+    Tree(TreeRule),
 }
 
 /// A file or directory of the kernel's own that lies inside the project.
@@ -55,6 +63,7 @@ impl Builtin {
             Builtin::OutsideProject => "builtin:outside-project",
             Builtin::AskMode => "builtin:ask-mode",
             Builtin::PolicyUpdate => "builtin:policy-update",
+            Builtin::Tree(rule) => rule.name(),
         }
     }
 
@@ -68,6 +77,7 @@ impl Builtin {
             Builtin::OutsideProject => "it lies outside the project",
             Builtin::AskMode => "`ask` only reads",
             Builtin::PolicyUpdate => "a change of policy is always a person's decision",
+            Builtin::Tree(rule) => rule.reason(),
         }
     }
 
@@ -79,6 +89,7 @@ impl Builtin {
             Builtin::GitDirectory => Some("run git in the sandbox with shell.run; its writes stay in the task's private layer"),
             Builtin::OutsideProject => Some("write inside the project, or copy the file yourself afterwards"),
             Builtin::PolicyUpdate => Some("answer the review"),
+            Builtin::Tree(rule) => Some(rule.hint()),
             Builtin::PolicyFiles | Builtin::Journal | Builtin::AskMode => None,
         }
     }
@@ -101,6 +112,9 @@ pub(crate) fn weigh(guards: &[Guard], facts: &Facts<'_>, path: Option<RealPath<'
         if let Some(guard) = guard {
             return BuiltinVerdict::Deny(guard.rule);
         }
+    }
+    if let Some(rule) = tree::weigh(facts) {
+        return BuiltinVerdict::Deny(Builtin::Tree(rule));
     }
     if !facts.read_only && facts.mode == Mode::Ask {
         return BuiltinVerdict::Deny(Builtin::AskMode);

@@ -150,6 +150,16 @@ fn weigh(policy: &Policy, facts: &Facts<'_>, path: Option<RealPath<'_>>) -> Weig
             why: if unheard { Silence::Outside.to_string() } else { opinion.reason.clone() },
         }
     }));
+    let has_spoken = weighed.voices.iter().any(|voice| voice.layer != Layer::Home && voice.says.is_some());
+    if !has_spoken && builtin::is_tree_call(facts.tool) {
+        weighed.voices.push(Statement {
+            layer: Layer::Builtin,
+            name: builtin::TREE_ALLOWS.to_owned(),
+            line: None,
+            says: Some(Action::Allow),
+            why: "no rule of the tree denies it, and nobody else speaks about it".to_owned(),
+        });
+    }
     weighed
 }
 

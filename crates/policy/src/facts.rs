@@ -2,6 +2,7 @@
 
 use crate::rule::Action;
 use crate::token::TokenFacts;
+use crate::tree_facts::TreeFacts;
 use serde::{Deserialize, Serialize};
 use world::Mode;
 
@@ -36,16 +37,20 @@ pub struct Facts<'a> {
     pub network: Option<&'a str>,
     pub token: Option<&'a TokenFacts>,
     pub opinions: &'a [Opinion],
+    /// Whom it concerns, for a call of the process tree.
+    pub tree: Option<&'a TreeFacts>,
+    /// It is asked whether one above the caller might do it.
+    pub of_ancestor: bool,
 }
 
 impl<'a> Facts<'a> {
-    /// The same call by another caller.
+    /// The same call by one above its caller.
     #[must_use]
     pub fn by<'b>(&'b self, caller: &'b str, role: &'b str, user: &'b str, caller_tags: &'b [String]) -> Facts<'b>
     where
         'a: 'b,
     {
-        Facts { caller, role, user, caller_tags, ..self.clone() }
+        Facts { caller, role, user, caller_tags, of_ancestor: true, ..self.clone() }
     }
 }
 
@@ -125,6 +130,8 @@ pub struct OwnedFacts {
     /// What extensions thought at the time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub opinions: Vec<Opinion>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tree: Option<Box<TreeFacts>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -181,6 +188,7 @@ impl From<&Facts<'_>> for OwnedFacts {
             sandbox: facts.sandbox.map(str::to_owned),
             network: facts.network.map(str::to_owned),
             opinions: facts.opinions.to_vec(),
+            tree: facts.tree.map(|tree| Box::new(tree.clone())),
         }
     }
 }
@@ -209,6 +217,7 @@ impl OwnedFacts {
             sandbox: None,
             network: None,
             opinions: Vec::new(),
+            tree: None,
         }
     }
 
@@ -247,6 +256,8 @@ impl OwnedFacts {
             network: self.network.as_deref(),
             token,
             opinions: &self.opinions,
+            tree: self.tree.as_deref(),
+            of_ancestor: false,
         }
     }
 }

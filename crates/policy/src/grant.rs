@@ -297,6 +297,8 @@ mod tests {
             network: Some("none"),
             token: None,
             opinions: &[],
+            tree: None,
+            of_ancestor: false,
         }
     }
 

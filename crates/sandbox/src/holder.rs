@@ -19,7 +19,7 @@ use crate::inotify::Allowance;
 use crate::job;
 use crate::landlock::Landlock;
 use crate::namespace::{self, User};
-use crate::order::{HolderOrder, HolderReply, OpenOrder, SpawnOrder};
+use crate::order::{HolderOrder, HolderReply, JobOrder, OpenOrder};
 use crate::packet;
 use crate::process;
 use crate::resolver::Resolver;
@@ -155,7 +155,7 @@ fn start(
     holder: &Holder,
     kernel: &OwnedFd,
     filters: &Filters,
-    order: SpawnOrder,
+    order: JobOrder,
     mut files: Vec<OwnedFd>,
     running: &mut HashMap<i32, Running>,
     spare: &mut Spare,

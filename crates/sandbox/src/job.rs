@@ -16,7 +16,7 @@ use crate::fault::{At, Failure, Step};
 use crate::holder::{self, Holder};
 use crate::landlock;
 use crate::namespace;
-use crate::order::{ActOrder, JobReport, SpawnOrder};
+use crate::order::{ActOrder, JobOrder, JobReport};
 use crate::seccomp::Filters;
 use crate::spec::Limits;
 use crate::sys;
@@ -40,7 +40,7 @@ pub(crate) const NAMESPACES: libc::c_int = libc::CLONE_NEWPID | libc::CLONE_NEWN
 /// Carries out one order as pid 1. `files` are stdin, stdout, stderr, the report, and the cgroups to join.
 ///
 /// The exit code is 0 only when the report was written; otherwise the holder speaks for the job.
-pub(crate) fn main(holder: &Holder, filters: &Filters, order: &SpawnOrder, files: Vec<OwnedFd>) -> i32 {
+pub(crate) fn main(holder: &Holder, filters: &Filters, order: &JobOrder, files: Vec<OwnedFd>) -> i32 {
     let _ = rustix::thread::set_name(c"skep-room");
     if arrange(holder, &files).is_err() {
         return 1;
@@ -53,7 +53,7 @@ pub(crate) fn main(holder: &Holder, filters: &Filters, order: &SpawnOrder, files
 }
 
 /// Does what the job is for, in the project's folder as pid 1.
-pub(crate) fn act(order: &SpawnOrder) -> Result<JobReport, Failure> {
+pub(crate) fn act(order: &JobOrder) -> Result<JobReport, Failure> {
     match &order.act {
         ActOrder::Exec { argv } => exec::run(argv, &order.env, order.terminal.is_some()),
         ActOrder::Write { path, mode } => write::run(path.path(), *mode).map(|()| JobReport::Written),
@@ -78,7 +78,7 @@ fn arrange(holder: &Holder, files: &[OwnedFd]) -> io::Result<()> {
 }
 
 /// Closes the room around this process. After it there is no way back.
-fn enter(holder: &Holder, filters: &Filters, order: &SpawnOrder, cgroups: &[RawFd]) -> Result<(), Failure> {
+fn enter(holder: &Holder, filters: &Filters, order: &JobOrder, cgroups: &[RawFd]) -> Result<(), Failure> {
     for cgroup in cgroups {
         rustix::io::write(sys::placed(*cgroup), b"0").at(Step::Cgroup)?;
     }

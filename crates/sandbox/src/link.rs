@@ -12,7 +12,7 @@ use tokio::sync::{oneshot, watch};
 
 use crate::dying::{Dying, UnclaimedJob};
 use crate::fault::{Failure, SandboxError};
-use crate::order::{HolderOrder, HolderReply, MaskOrder, SpawnOrder, Uncovered};
+use crate::order::{HolderOrder, HolderReply, JobOrder, MaskOrder, Uncovered};
 use crate::packet;
 use crate::spec::Usage;
 use crate::sys;
@@ -72,8 +72,8 @@ pub(crate) struct JobSlot {
 
 impl JobSlot {
     /// Orders the job of this place. `files` are its own.
-    pub(crate) async fn order(&mut self, order: SpawnOrder, files: &[BorrowedFd<'_>]) -> Result<(), SandboxError> {
-        self.link.send(&HolderOrder::Spawn(Box::new(SpawnOrder { id: self.id, ..order })), files).await?;
+    pub(crate) async fn order(&mut self, order: JobOrder, files: &[BorrowedFd<'_>]) -> Result<(), SandboxError> {
+        self.link.send(&HolderOrder::Spawn(Box::new(JobOrder { id: self.id, ..order })), files).await?;
         self.ordered = true;
         Ok(())
     }
@@ -238,9 +238,9 @@ mod tests {
         (child, pidfd)
     }
 
-    fn order() -> SpawnOrder {
+    fn order() -> JobOrder {
         let text = |text: &str| crate::order::Bytes::Text(text.into());
-        SpawnOrder {
+        JobOrder {
             id: 0,
             act: ActOrder::Exec { argv: vec![text("true")] },
             env: Vec::new(),

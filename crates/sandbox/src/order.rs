@@ -127,13 +127,13 @@ impl Uncovered {
 /// Kernel to holder.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum HolderOrder {
-    Spawn(Box<SpawnOrder>),
+    Spawn(Box<JobOrder>),
     Mask { id: u64, change: MaskOrder },
 }
 
 /// A job, with stdin, stdout, stderr, the report's write end and the `cgroup.procs` files to join.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct SpawnOrder {
+pub(crate) struct JobOrder {
     pub(crate) id: u64,
     pub(crate) act: ActOrder,
     pub(crate) env: Vec<(Bytes, Bytes)>,

@@ -153,7 +153,9 @@ pub const MODELS_PORT: u16 = 61_129;
 pub const TOOLS_PORT: u16 = 61_130;
 /// and who answers that client's hooks.
 pub const HOOK_PORT: u16 = 61_131;
-pub const OWN_PORTS: [u16; 4] = [PROXY_PORT, MODELS_PORT, TOOLS_PORT, HOOK_PORT];
+/// The kernel, for a program of the process tree.
+pub const CORE_PORT: u16 = 61_132;
+pub const OWN_PORTS: [u16; 5] = [PROXY_PORT, MODELS_PORT, TOOLS_PORT, HOOK_PORT, CORE_PORT];
 
 /// What the job does.
 #[derive(Debug, Clone)]

@@ -3,10 +3,13 @@
 //! The listener finds out who connected; the method table says what that principal may call, and what a hang-up does to it.
 
 use crate::dispatch::{Caller, dispatch};
+use crate::outbox::FrameOutbox;
 use crate::responder::Responder;
 use crate::{peer, sandbox_run};
 use kernel::Kernel;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
@@ -25,15 +28,21 @@ const CONNECTIONS_MAX: usize = 512;
 
 /// Accepts until the process ends. A failing accept (no descriptors left, say) is waited out. Once `closing` is true, connections read no more
 /// and end with their last answer.
-pub(crate) async fn accept(listener: UnixListener, kernel: Arc<Kernel>, stop: Arc<Notify>, closing: watch::Receiver<bool>) {
+pub(crate) async fn accept(
+    listener: UnixListener,
+    kernel: Arc<Kernel>,
+    grpc: Arc<[String]>,
+    stop: Arc<Notify>,
+    closing: watch::Receiver<bool>,
+) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let Ok(place) = places.clone().acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, _)) => {
-                let (kernel, stop, closing) = (kernel.clone(), stop.clone(), closing.clone());
+                let (kernel, grpc, stop, closing) = (kernel.clone(), grpc.clone(), stop.clone(), closing.clone());
                 tokio::spawn(async move {
-                    serve(stream, kernel, stop, closing).await;
+                    serve(stream, kernel, grpc, stop, closing).await;
                     drop(place);
                 });
             }
@@ -45,7 +54,7 @@ pub(crate) async fn accept(listener: UnixListener, kernel: Arc<Kernel>, stop: Ar
     }
 }
 
-async fn serve(stream: UnixStream, kernel: Arc<Kernel>, stop: Arc<Notify>, closing: watch::Receiver<bool>) {
+async fn serve(stream: UnixStream, kernel: Arc<Kernel>, grpc: Arc<[String]>, stop: Arc<Notify>, closing: watch::Receiver<bool>) {
     let principal = peer::operator(&stream);
     // Whoever comes finds the operator's files as they are now.
     if principal.is_ok() {
@@ -53,7 +62,10 @@ async fn serve(stream: UnixStream, kernel: Arc<Kernel>, stop: Arc<Notify>, closi
     }
     let (reader, writer) = stream.into_split();
     match principal {
-        Ok(principal) => read_requests(reader, writer, kernel, stop, closing, Arc::new(principal)).await,
+        Ok(principal) => {
+            let caller = Caller { kernel, principal: Arc::new(principal), grpc, client_notes: Arc::default() };
+            read_requests(reader, writer, caller, stop, closing).await;
+        }
         Err(refusal) => turn_away(reader, writer, refusal).await,
     }
 }
@@ -72,19 +84,12 @@ async fn turn_away(mut reader: OwnedReadHalf, mut writer: OwnedWriteHalf, refusa
     drop(frame::write(&mut writer, &RpcResponse { id, outcome: Err(RpcError::from(refusal)) }.text()).await);
 }
 
-async fn read_requests(
-    reader: OwnedReadHalf,
-    writer: OwnedWriteHalf,
-    kernel: Arc<Kernel>,
-    stop: Arc<Notify>,
-    closing: watch::Receiver<bool>,
-    principal: Arc<wire::Principal>,
-) {
-    let (out, queue) = mpsc::channel(OPEN_MAX);
+async fn read_requests(reader: OwnedReadHalf, writer: OwnedWriteHalf, caller: Caller, stop: Arc<Notify>, closing: watch::Receiver<bool>) {
+    let (out, writing) = FrameOutbox::new(writer, OPEN_MAX);
+    let writing = tokio::spawn(writing);
     // Notes of the client about a request that runs. Dropped with the connection, so that the request knows of the hang-up.
     let (notes, client_notes) = mpsc::channel(NOTES_MAX);
-    let caller = Caller { kernel, principal, client_notes: Arc::new(parking_lot::Mutex::new(Some(client_notes))) };
-    let writing = tokio::spawn(write_all(writer, queue));
+    *caller.client_notes.lock() = Some(client_notes);
     let mut dropped_on_hang_up = JoinSet::new();
     let open = Arc::new(Semaphore::new(OPEN_MAX));
     let mut closing = Some(closing);
@@ -99,7 +104,7 @@ async fn read_requests(
             Ok(None) => break,
             Err(error) => {
                 if let Some(answer) = error.answer() {
-                    send(&out, answer.text()).await;
+                    out.send(&answer.text()).await;
                 }
                 if error.ends_stream() {
                     break;
@@ -119,7 +124,7 @@ async fn read_requests(
             // The kernel sends no requests, so there is nothing to answer.
             Ok(Message::Response(_)) => continue,
             Err(malformed) => {
-                send(&out, malformed.answer().text()).await;
+                out.send(&malformed.answer().text()).await;
                 continue;
             }
         };
@@ -134,6 +139,11 @@ async fn read_requests(
             answer(caller, method, request, out, &stop).await;
             drop(place);
         };
+        let mut work = Box::pin(work);
+        // Most requests wait for nothing. Those are over after one look, here, and wake no other thread.
+        if poll_once(work.as_mut()).await.is_ready() {
+            continue;
+        }
         match method.map(|method| method.row().hang_up) {
             Some(HangUp::Drops) => drop(dropped_on_hang_up.spawn(work)),
             Some(HangUp::Finishes) | None => drop(tokio::spawn(work)),
@@ -155,8 +165,13 @@ async fn closed(closing: Option<&mut watch::Receiver<bool>>) {
     }
 }
 
+/// Looks once whether the work is over. Whoever looks next is woken instead.
+async fn poll_once<T>(mut work: Pin<&mut (impl Future<Output = T> + Send)>) -> Poll<T> {
+    std::future::poll_fn(|context| Poll::Ready(work.as_mut().poll(context))).await
+}
+
 /// Answers one request: the table says whether the caller may, then the method's handler does the work.
-async fn answer(caller: Caller, method: Option<MethodId>, request: RpcRequest, out: mpsc::Sender<String>, stop: &Notify) {
+async fn answer(caller: Caller, method: Option<MethodId>, request: RpcRequest, out: FrameOutbox, stop: &Notify) {
     let responder = Responder::new(request.id, out);
     let Some(method) = method else {
         let error = RpcError::new(ErrorCode::UnknownMethod, format!("there is no method `{}`", request.method));
@@ -171,26 +186,5 @@ async fn answer(caller: Caller, method: Option<MethodId>, request: RpcRequest, o
     }
     if method.row().effect == Effect::EndsKernel {
         stop.notify_one();
-    }
-}
-
-/// A peer that hung up is no error: the journal has what happened.
-async fn send(out: &mpsc::Sender<String>, text: String) {
-    let _ = out.send(text).await;
-}
-
-async fn write_all(mut writer: OwnedWriteHalf, mut queue: mpsc::Receiver<String>) {
-    while let Some(text) = queue.recv().await {
-        let written = match frame::write(&mut writer, &text).await {
-            Err(wire::FrameError::TooLong { bytes }) => {
-                let error = RpcError::new(ErrorCode::TooLarge, format!("the answer has {bytes} bytes, more than a frame holds"))
-                    .fix("ask for less at a time");
-                frame::write(&mut writer, &RpcResponse { id: wire::RpcId::Null, outcome: Err(error) }.text()).await
-            }
-            other => other,
-        };
-        if written.is_err() {
-            return;
-        }
     }
 }

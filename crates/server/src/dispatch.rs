@@ -3,8 +3,8 @@
 use crate::responder::Responder;
 use crate::rpc_error::rpc_error;
 use crate::{
-    answers, artifact, gateway_open, policy_view, queue, records, sandbox_run, spending, talk, task, task_try, transcripts, view, watch,
-    zone,
+    answers, artifact, gateway_open, policy_view, queue, records, sandbox_run, spending, talk, task, task_try, transcripts, tree_dispatch,
+    view, watch, zone,
 };
 use kernel::{Kernel, Stop};
 use std::path::Path;
@@ -20,6 +20,8 @@ use wire::{Notification, Principal, RpcError};
 pub(crate) struct Caller {
     pub(crate) kernel: Arc<Kernel>,
     pub(crate) principal: Arc<Principal>,
+    /// Where the process tree is served over gRPC.
+    pub(crate) grpc: Arc<[String]>,
     /// What the client sends while a request runs. The one request of a connection that reads it takes it.
     pub(crate) client_notes: Arc<parking_lot::Mutex<Option<mpsc::Receiver<Notification>>>>,
 }
@@ -29,7 +31,7 @@ pub(crate) async fn dispatch(call: MethodCall, caller: &Caller, to: Responder) {
     let Caller { kernel, principal, .. } = caller;
     let by = &principal.to_string();
     match call {
-        MethodCall::KernelStatus(Nothing {}) => to.answer::<table::KernelStatus>(Ok(view::status(kernel))).await,
+        MethodCall::KernelStatus(Nothing {}) => to.answer::<table::KernelStatus>(Ok(view::status(kernel, &caller.grpc))).await,
         MethodCall::KernelNotices(Nothing {}) => to.answer::<table::KernelNotices>(Ok(records::notices(kernel))).await,
         // The kernel goes down after this answer: the table says so, and the connection acts on it.
         MethodCall::KernelStop(Nothing {}) => to.answer::<table::KernelStop>(Ok(Nothing {})).await,
@@ -121,6 +123,8 @@ pub(crate) async fn dispatch(call: MethodCall, caller: &Caller, to: Responder) {
         }
         MethodCall::JournalForget(params) => to.answer::<table::JournalForget>(records::forget(kernel, params, by).await).await,
         MethodCall::JournalFollow(filter) => records::follow(kernel, filter, to).await,
+        // INVARIANT: the rest is of the process tree; a test holds both files against the table.
+        call => tree_dispatch::dispatch(call, caller, to).await,
     }
 }
 
@@ -138,6 +142,6 @@ async fn brains(kernel: &Kernel, params: &BrainListParams) -> Result<BrainListRe
 }
 
 /// The answer of a method that has nothing to say.
-fn done(outcome: Result<(), Stop>) -> Result<Nothing, RpcError> {
+pub(crate) fn done(outcome: Result<(), Stop>) -> Result<Nothing, RpcError> {
     outcome.map(|()| Nothing {}).map_err(rpc_error)
 }

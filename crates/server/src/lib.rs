@@ -1,4 +1,4 @@
-//! The kernel's surfaces: today the control socket.
+//! The kernel's surfaces: the control socket, and the gRPC service of the process tree.
 //!
 //! A listener finds out who connects, the method table (`wire::table`) says what they may call, and handlers map methods to the kernel
 //! and the world to views. Which calls may happen is decided in the kernel, by policy. **Invariant.** No bytes from a peer end the kernel.
@@ -11,9 +11,12 @@ mod connection;
 mod dispatch;
 mod doctor;
 mod gateway_open;
+mod grpc;
 mod idle_memory;
+mod outbox;
 mod peer;
 mod policy_view;
+mod process_tree;
 mod queue;
 mod records;
 mod responder;
@@ -26,6 +29,7 @@ mod talk;
 mod task;
 mod task_try;
 mod transcripts;
+mod tree_dispatch;
 mod view;
 mod watch;
 mod zone;
@@ -33,7 +37,7 @@ mod zone;
 pub use journal::OWN_KEY;
 pub use kernel::BrainSpec;
 pub use kernel::{is_unseen, readable, unified};
-pub use run::{check_settings, run, run_until_eof};
+pub use run::{RunOptions, check_grpc, check_settings, run, run_until_eof};
 
 /// The typed API of extension rules, for `skep policy types`.
 pub fn extension_types() -> &'static str {

@@ -42,8 +42,10 @@ pub(crate) fn operator(stream: &UnixStream) -> Result<Principal, Refusal> {
 /// The program that a token is bound to: the one that asked for it, and later the one that uses it.
 pub(crate) fn bearer(principal: &Principal) -> Result<Peer, RpcError> {
     match principal {
-        Principal::Operator { os_pid, started_ticks } => Ok(Peer { sandbox: HOST.to_owned(), pid: *os_pid, started_ms: *started_ticks }),
-        Principal::Process { .. } | Principal::Token { .. } => {
+        Principal::Operator { os_pid: os_pid @ 1.., started_ticks } => {
+            Ok(Peer { sandbox: HOST.to_owned(), pid: *os_pid, started_ms: *started_ticks })
+        }
+        Principal::Operator { .. } | Principal::Process { .. } | Principal::Token { .. } => {
             Err(Refusal::new(Code::Denied, format!("{principal} is no program of this host, which a token could be bound to")).into())
         }
     }

@@ -1,5 +1,6 @@
 //! `skep kernel run`: from an empty process to a serving kernel, and out again.
 
+use crate::grpc::{GrpcFace, GrpcWish};
 use crate::{connection, idle_memory};
 use journal::{Faults, Options};
 use kernel::{Fault, FaultKind, Home, Kernel, Tuning};
@@ -7,7 +8,7 @@ use report::WorkHold;
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,18 +25,27 @@ const OPEN_FILES: u64 = 65_536;
 /// How long whoever waits for an answer may take to hear it when the kernel stops.
 const ANSWERED_MAX: Duration = Duration::from_millis(500);
 
+/// What a kernel is told when it is started, beside its home.
+#[derive(Clone, Debug, Default)]
+pub struct RunOptions {
+    /// Where the process tree is served over gRPC; `config.yml` says it otherwise.
+    pub grpc: Option<String>,
+    /// Agents that the process tree begins with.
+    pub startup: Option<PathBuf>,
+}
+
 /// Runs a kernel until it is told to stop. Says `ready` on stdout once it answers, or one JSON line with what, why and fix.
-pub fn run(home: &Path) -> ExitCode {
-    run_until(home, None)
+pub fn run(home: &Path, options: &RunOptions) -> ExitCode {
+    run_until(home, options, None)
 }
 
 /// The same; it also stops when the pipe `input` ends, which is when whoever holds its other end is gone.
-pub fn run_until_eof(home: &Path, input: BorrowedFd<'_>) -> ExitCode {
-    run_until(home, Some(input))
+pub fn run_until_eof(home: &Path, options: &RunOptions, input: BorrowedFd<'_>) -> ExitCode {
+    run_until(home, options, Some(input))
 }
 
-fn run_until(home: &Path, input: Option<BorrowedFd<'_>>) -> ExitCode {
-    match serve(home, input) {
+fn run_until(home: &Path, options: &RunOptions, input: Option<BorrowedFd<'_>>) -> ExitCode {
+    match serve(home, options, input) {
         Ok(()) => ExitCode::SUCCESS,
         Err(fault) => {
             // A command that started us reads JSON; a person at a terminal reads the other stream.
@@ -56,7 +66,7 @@ fn run_until(home: &Path, input: Option<BorrowedFd<'_>>) -> ExitCode {
     }
 }
 
-fn serve(home: &Path, input: Option<BorrowedFd<'_>>) -> Result<(), Fault> {
+fn serve(home: &Path, options: &RunOptions, input: Option<BorrowedFd<'_>>) -> Result<(), Fault> {
     // The launcher is forked first: forking later, from a process with threads, would be unsound.
     let launcher = sandbox::Launcher::start().map_err(|error| {
         let fault = Fault::new(FaultKind::Room, "the sandbox launcher did not start", &error);
@@ -79,7 +89,7 @@ fn serve(home: &Path, input: Option<BorrowedFd<'_>>) -> Result<(), Fault> {
     let home = Home::open(home)?;
     let input = input.map(|input| input.try_clone_to_owned()).transpose();
     let input = input.map_err(|error| Fault::new(FaultKind::Io, "cannot watch stdin", error))?;
-    let served = runtime.block_on(serve_in(home, launcher, input));
+    let served = runtime.block_on(serve_in(home, options, launcher, input));
     // What still runs in the background has been told to stop; nobody waits for it any longer.
     runtime.shutdown_timeout(Duration::from_millis(200));
     served
@@ -98,15 +108,17 @@ fn raise_open_files() {
     }
 }
 
-async fn serve_in(home: Home, launcher: sandbox::Launcher, input: Option<OwnedFd>) -> Result<(), Fault> {
+async fn serve_in(home: Home, options: &RunOptions, launcher: sandbox::Launcher, input: Option<OwnedFd>) -> Result<(), Fault> {
     let input = input.map(pipe::Receiver::from_owned_fd).transpose();
     let input = input.map_err(|error| Fault::new(FaultKind::Io, "stdin is not a pipe", error))?;
     let path = wire::socket_path(&home.path);
     let faults = Kill::from_env()?;
-    let options = Options { faults: faults.journal, ..Options::default() };
-    let tuning = Tuning { variables: variables(), hold: hold()?, ..Tuning::default() };
-    let kernel = Kernel::boot_tuned(home, launcher, options, faults.at, tuning).await?;
+    let journal = Options { faults: faults.journal, ..Options::default() };
+    let wanted = GrpcWish::read(&home.path, options)?;
+    let tuning = Tuning { variables: variables(), hold: hold()?, startup: wanted.startup()?, ..Tuning::default() };
+    let kernel = Kernel::boot_tuned(home, launcher, journal, faults.at, tuning).await?;
     let listener = listen(&path)?;
+    let grpc = GrpcFace::open(&kernel, &wanted).await?;
     let stop = Arc::new(Notify::new());
     let (closing, is_closing) = watch::channel(false);
     announce("ready");
@@ -114,7 +126,7 @@ async fn serve_in(home: Home, launcher: sandbox::Launcher, input: Option<OwnedFd
     let mut terminate = signal(SignalKind::terminate()).map_err(|error| Fault::new(FaultKind::Io, "cannot listen for signals", error))?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| Fault::new(FaultKind::Io, "cannot listen for signals", error))?;
     let reason = tokio::select! {
-        () = connection::accept(listener, kernel.clone(), stop.clone(), is_closing) => "the listener closed",
+        () = connection::accept(listener, kernel.clone(), grpc.addresses(), stop.clone(), is_closing) => "the listener closed",
         _ = terminate.recv() => "SIGTERM",
         _ = interrupt.recv() => "SIGINT",
         () = stop.notified() => "kernel.stop",
@@ -124,6 +136,7 @@ async fn serve_in(home: Home, launcher: sandbox::Launcher, input: Option<OwnedFd
     // The socket is removed first, so that no new command connects to a kernel that stops.
     let removed = std::fs::remove_file(&path);
     let stopped = tokio::time::timeout(Duration::from_millis(limits::STOP_MS_MAX), kernel.stop(reason)).await;
+    grpc.close().await;
     // Whoever waits for an answer hears what became of it; nobody holds the end up.
     closing.send_replace(true);
     drop(tokio::time::timeout(ANSWERED_MAX, closing.closed()).await);
@@ -138,6 +151,11 @@ async fn serve_in(home: Home, launcher: sandbox::Launcher, input: Option<OwnedFd
 fn variables() -> Vec<(String, String)> {
     let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
     std::env::vars_os().filter_map(text).collect()
+}
+
+/// Refuses an address that the process tree cannot be served at.
+pub fn check_grpc(address: &str) -> Result<(), wire::RpcError> {
+    GrpcWish::check(address).map_err(crate::rpc_error::fault_error)
 }
 
 /// Refuses, in the words of the start that it would fail, settings that no kernel of this home could start with.

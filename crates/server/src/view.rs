@@ -1,5 +1,6 @@
 //! The world as clients see it.
 
+use crate::process_tree;
 use crate::records::verification;
 use crate::review_view::review_view;
 use crate::rpc_error::{fault_error, rpc_error};
@@ -14,7 +15,7 @@ use wire::method::{call, kernel as itself, merge, process::ProcView, review, san
 use wire::{ErrorCode, Remedy, RpcError};
 use world::{MergePath, Pid, Process, ReviewId, ReviewState, Task, TaskId, TaskState, TaskUsage, World};
 
-pub(crate) fn status(kernel: &Kernel) -> itself::KernelStatusResult {
+pub(crate) fn status(kernel: &Kernel, grpc: &[String]) -> itself::KernelStatusResult {
     let count = |world: &World, is: fn(TaskState) -> bool| world.tasks.values().filter(|task| is(task.state)).count() as u64;
     kernel.ledger.look(|world| itself::KernelStatusResult {
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -32,6 +33,7 @@ pub(crate) fn status(kernel: &Kernel) -> itself::KernelStatusResult {
         verification: verification(kernel),
         disk_full: kernel.ledger.journal().is_low(),
         settings_rejected: kernel.settings_rejected().map(|fault| fault.why),
+        grpc: grpc.to_vec(),
     })
 }
 
@@ -179,6 +181,10 @@ fn proc_view(kernel: &Kernel, world: &World, process: &Process) -> ProcView {
         brain: process.brain.clone(),
         queue_paused: process.queue_paused,
         starts_afresh: false,
+        user: process.user.clone(),
+        program: process.program.as_deref().map(|program| Box::new(process_tree::program_view(world, process, program))),
+        tokens: process_tree::tokens_of(world, process.pid),
+        model: world.books.usage.iter().rev().find(|(row, _)| row.pid == process.pid).map(|(row, _)| row.model.clone()),
     }
 }
 

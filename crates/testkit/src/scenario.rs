@@ -54,6 +54,7 @@
 mod journal;
 mod parse;
 mod step;
+mod tree_line;
 
 use crate::bed::Bed;
 use crate::harness::{self, Test};

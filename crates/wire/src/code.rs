@@ -1,4 +1,4 @@
-//! Error codes: the only place that maps the closed list to JSON-RPC numbers and exit codes.
+//! Error codes: the only place that maps the closed list to JSON-RPC numbers, gRPC statuses and exit codes.
 //!
 //! [`EXITS`] is the table of exit codes; `skep help exit-codes` prints it.
 
@@ -89,6 +89,34 @@ codes! {
     Failed = "failed", -32033, 1;
 }
 
+impl ErrorCode {
+    /// The number of a gRPC status (`grpc-status`) that says it.
+    pub fn grpc(self) -> i32 {
+        match self {
+            ErrorCode::Unreadable | ErrorCode::BadRequest | ErrorCode::BadInput | ErrorCode::SkillAmbiguous => 3,
+            ErrorCode::Timeout => 4,
+            ErrorCode::WorkerNotFound
+            | ErrorCode::TaskNotFound
+            | ErrorCode::ZoneNotFound
+            | ErrorCode::SiteNotFound
+            | ErrorCode::SkillNotFound
+            | ErrorCode::NotFound => 5,
+            ErrorCode::Denied => 7,
+            ErrorCode::QueueFull | ErrorCode::WorkersMax | ErrorCode::Exhausted | ErrorCode::TooLarge | ErrorCode::DiskFull => 8,
+            ErrorCode::WorkerBusy
+            | ErrorCode::BrainUnauthenticated
+            | ErrorCode::SessionExpired
+            | ErrorCode::Pending
+            | ErrorCode::WrongState
+            | ErrorCode::Untrusted
+            | ErrorCode::BadConfig => 9,
+            ErrorCode::UnknownMethod | ErrorCode::Unsupported => 12,
+            ErrorCode::Internal | ErrorCode::Failed => 13,
+            ErrorCode::BrainUnavailable | ErrorCode::Unavailable => 14,
+        }
+    }
+}
+
 /// The work failed though every request was answered.
 pub const EXIT_FAILED: u8 = 1;
 /// The command line is wrong; clap uses the same.
@@ -166,6 +194,7 @@ mod tests {
             let rpc = code.rpc();
             let fixed = rpc == -32700 || (-32603..=-32600).contains(&rpc) || (-32013..=-32001).contains(&rpc);
             assert!(fixed || (-32099..=-32020).contains(&rpc), "{code:?}");
+            assert!((3..=16).contains(&code.grpc()), "{code:?}: an error is neither OK, nor CANCELLED, nor UNKNOWN");
         }
     }
 

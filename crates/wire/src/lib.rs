@@ -23,8 +23,10 @@ pub use principal::{Principal, PrincipalKind};
 pub use socket::{SocketError, open_socket_dir, socket_path};
 /// The nouns that methods speak of, so that a client needs no other crate.
 pub use world::{
-    Account, Alternative, Answer, AtCap, BanId, BrainReport, Budget, By, CallId, CallPattern, CommitWish, Constraints, Event, GrantId,
-    Listing, MergeId, MergePath, MergeState, Mode, NOT_CHOSEN, NetUse, Observe, PathChange, Pid, PreflightCode, ProcessState, Rate,
-    Refusal, Remedy, RetryCause, ReviewId, Scope, Side, Spend, TaskId, TaskPlacement, Terms, TokenId, UsageTotals, UsedRoom, Vendor,
-    ZoneAddress, ZoneId, budget, event, limits, near,
+    Account, Alternative, Answer, ArtifactId, AtCap, BanId, BrainReport, Budget, By, CallId, CallPattern, CommitWish, Constraints,
+    CronAction, CronEntry, CronId, CronRun, CronSpec, DropReason, EndReason, Event, ExecuteResult, GrantId, Listing, MergeId, MergePath,
+    MergeState, MessageId, MessagePriority, MissedRule, Mode, NOT_CHOSEN, NetUse, Observe, OverlapRule, PathChange, Pid, PreflightCode,
+    ProcessExit, ProcessRole, ProcessState, Program, ProgramLimits, ProgramRuntime, ProgramSchedule, Rate, Refusal, Remedy, RetryCause,
+    ReviewId, Scope, SenderRelation, Severity, Side, Spend, StoredArtifact, TaskId, TaskPlacement, Terms, Tier, TokenId, TreeSignal,
+    UsageTotals, UsedRoom, Vendor, Visibility, ZoneAddress, ZoneId, budget, event, limits, near,
 };

@@ -3,16 +3,21 @@
 //! Parameters refuse unknown keys, so that a misspelt option is an error and not a default; results tolerate
 //! them, so that an older client can talk to a newer kernel. Times are milliseconds since 1970 and end in `_ms`.
 
+pub mod artifact;
 pub mod brain;
 pub mod brain_output;
 pub mod call;
+pub mod cron;
+pub mod escalation;
 pub mod grant;
 pub mod journal;
 pub mod kernel;
 pub mod merge;
+pub mod message;
 pub mod model;
 pub mod policy;
 pub mod process;
+pub mod program;
 pub mod queue;
 pub mod review;
 pub mod sandbox;

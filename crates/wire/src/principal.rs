@@ -6,17 +6,18 @@ use world::{Pid, TokenId};
 /// Who sends a request, as the listener of its connection found out.
 ///
 /// **Invariant.** A listener makes it from what the operating system or a signature proves; no field of a request changes it. Today the
-/// control socket makes [`Principal::Operator`]; a listener for rooms or for the network makes the other two.
+/// control socket makes [`Principal::Operator`]; the listeners of the process tree make that and [`Principal::Process`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Principal {
     /// The user who runs the kernel, in a program outside every room.
     Operator {
-        /// The program that connected, by its number and its start: together they name one process for good.
+        /// The program that connected, by its number and its start: together they name one process for good. Both are 0 where only the user
+        /// is known.
         os_pid: u32,
         /// When that program started, in the clock ticks of `/proc/PID/stat`.
         started_ticks: i64,
     },
-    /// A process of the kernel's, through the socket of its own room.
+    /// A process of the tree, through its own door, by its credentials or by its secret.
     Process { pid: Pid },
     /// Whoever carries this token.
     Token { token: TokenId },
@@ -55,7 +56,7 @@ impl fmt::Display for PrincipalKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             PrincipalKind::Operator => "the operator",
-            PrincipalKind::Process => "a process in a sandbox",
+            PrincipalKind::Process => "a process of the tree",
             PrincipalKind::Token => "the holder of a token",
         })
     }

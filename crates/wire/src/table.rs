@@ -4,11 +4,20 @@
 //! what a hang-up does to it, and how long a client waits. Server, client and documents read it here and nowhere else; a new way in is a
 //! listener that makes a [`Principal`], and new callers in these rows.
 //!
-//! **Invariant.** Every row has a variant of [`MethodCall`], and the server matches on all of them: a method without a handler, or a
-//! handler without a row, does not compile. Two rows of one name do not compile either.
+//! **Invariant.** Every row has a variant of [`MethodCall`], and the server has one handler for each of them: a test of the server says so. A handler
+//! without a row does not compile, and neither do two rows of one name.
 
+use crate::method::artifact::{
+    ArtifactListParams, ArtifactListResult, ArtifactReadParams, ArtifactReadResult, ArtifactRemoveParams, ArtifactStoreParams,
+    ArtifactStoreResult,
+};
 use crate::method::brain::{BrainListParams, BrainListResult};
 use crate::method::call::{CallCancelParams, CallRunParams, CallRunResult, ToolListResult};
+use crate::method::cron::{CronAddParams, CronAddResult, CronIdParams, CronListResult, CronNextParams, CronNextResult};
+use crate::method::escalation::{
+    EscalationRaiseParams, EscalationRaiseResult, LogWriteParams, MetricReportParams, ResourceRequestParams, ResourceRequestResult,
+    ResourceUsageParams, ResourceUsageResult,
+};
 use crate::method::grant::{GrantListResult, GrantRevokeParams, TokenIssueParams, TokenIssueResult};
 use crate::method::journal::{
     JournalAcknowledgeParams, JournalDoubtsResult, JournalForgetParams, JournalForgetResult, JournalReadResult, JournalVerifyResult,
@@ -16,6 +25,10 @@ use crate::method::journal::{
 };
 use crate::method::kernel::{KernelDoctorResult, KernelNoticesResult, KernelStatusResult};
 use crate::method::merge::{MergeListResult, MergeUndoParams, MergeUndoResult};
+use crate::method::message::{
+    EventFollowParams, MessageDeadResult, MessageListParams, MessageListResult, MessageSendParams, MessageSendResult,
+    MessageSubscribeParams,
+};
 use crate::method::model::{
     BudgetGrantParams, BudgetListResult, BudgetReconcileParams, BudgetSetParams, CassetteListParams, CassetteListResult, GatewayOpenParams,
     GatewayOpenResult, ModelTryParams, ModelTryResult, ModelUsageParams, ModelUsageResult,
@@ -24,7 +37,11 @@ use crate::method::policy::{
     PolicyCheckParams, PolicyCheckResult, PolicyExplainParams, PolicyExplainResult, PolicyHomeParams, PolicyHomeResult, PolicyLogParams,
     PolicyLogResult, PolicySuggestResult, PolicyTrialParams, PolicyTrialResult,
 };
-use crate::method::process::{ProcCancelParams, ProcListResult};
+use crate::method::process::{ProcCancelParams, ProcListResult, ProcView};
+use crate::method::program::{
+    ProcChildrenParams, ProcExecuteParams, ProcExecuteResult, ProcInfoParams, ProcKillParams, ProcKillResult, ProcNiceParams,
+    ProcSignalParams, ProcSpawnParams, ProcSpawnResult, ProcWaitParams, ProcWaitResult,
+};
 use crate::method::queue::{QueueChangeParams, QueueListParams, QueueListResult, QueueRemoveParams};
 use crate::method::review::{ReviewAnswerParams, ReviewListParams, ReviewListResult, ReviewShowParams, ReviewView};
 use crate::method::sandbox::{SandboxListResult, SandboxRunParams, SandboxTemplatesParams, SandboxTemplatesResult};
@@ -215,6 +232,67 @@ table! {
     ProcCancel = "proc.cancel" (ProcCancelParams) -> Nothing, [Operator] Changes Once Finishes SHORT;
     /// Shows what a worker, a task or everybody does, from the recent past on, as `journal.record`. Takes `watch.beat`.
     ProcWatch = "proc.watch" (ProcWatchParams) -> Nothing, [Operator] Reads Duplex Drops OPEN;
+
+    /// Starts a process of the tree: a program in a sandbox, or nothing but an entry with a mailbox.
+    ProcSpawn = "proc.spawn" (ProcSpawnParams) -> ProcSpawnResult, [Operator Process] Changes Once Finishes OPEN;
+    /// Ends a process of the tree, and with `recursive` everything below it.
+    ProcKill = "proc.kill" (ProcKillParams) -> ProcKillResult, [Operator Process] Changes Once Finishes OPEN;
+    /// Sends a signal to a process of the tree.
+    ProcSignal = "proc.signal" (ProcSignalParams) -> Nothing, [Operator] Changes Once Finishes OPEN;
+    /// Answers when a process of the tree has ended, and takes note of its end; `timeout` after `timeout_ms`.
+    ProcWait = "proc.wait" (ProcWaitParams) -> ProcWaitResult, [Operator Process] Changes Once Drops OPEN;
+    /// Has a process of the tree do a task, and answers with what came of it.
+    ProcExecute = "proc.execute" (ProcExecuteParams) -> ProcExecuteResult, [Operator Process] Changes Once Finishes OPEN;
+    /// One process.
+    ProcInfo = "proc.info" (ProcInfoParams) -> ProcView, [Operator Process] Reads Once Finishes SHORT;
+    /// The processes below one.
+    ProcChildren = "proc.children" (ProcChildrenParams) -> ProcListResult, [Operator Process] Reads Once Finishes SHORT;
+    /// The processes that have the same parent.
+    ProcSiblings = "proc.siblings" (ProcInfoParams) -> ProcListResult, [Operator Process] Reads Once Finishes SHORT;
+    /// Changes how early the tasks of a process get their turn.
+    ProcNice = "proc.nice" (ProcNiceParams) -> Nothing, [Operator] Changes Once Finishes SHORT;
+
+    /// Sends a message to a process or a queue.
+    MessageSend = "message.send" (MessageSendParams) -> MessageSendResult, [Operator Process] Changes Once Finishes SHORT;
+    /// Answers `{}`, then takes messages out of the caller's mailbox or a queue and sends each as `message.received`.
+    MessageSubscribe = "message.subscribe" (MessageSubscribeParams) -> Nothing, [Operator Process] Changes Stream Drops SHORT;
+    /// What waits in a mailbox, and stays there.
+    MessageList = "message.list" (MessageListParams) -> MessageListResult, [Operator Process] Reads Once Finishes SHORT;
+    /// Messages that nobody answered, and why.
+    MessageDead = "message.dead" (MessageListParams) -> MessageDeadResult, [Operator] Reads Once Finishes SHORT;
+
+    /// Stores something for other processes.
+    ArtifactStore = "artifact.store" (ArtifactStoreParams) -> ArtifactStoreResult, [Operator Process] Changes Once Finishes SHORT;
+    /// What was stored, by id or by key.
+    ArtifactRead = "artifact.read" (ArtifactReadParams) -> ArtifactReadResult, [Operator Process] Reads Once Finishes SHORT;
+    /// What is stored and the caller may read.
+    ArtifactList = "artifact.list" (ArtifactListParams) -> ArtifactListResult, [Operator Process] Reads Once Finishes SHORT;
+    /// Removes one version of what was stored.
+    ArtifactRemove = "artifact.remove" (ArtifactRemoveParams) -> Nothing, [Operator] Changes Once Finishes SHORT;
+
+    /// Tells those above a process of a trouble, level by level, until somebody deals with it.
+    EscalationRaise = "escalation.raise" (EscalationRaiseParams) -> EscalationRaiseResult, [Operator Process] Changes Once Finishes OPEN;
+    /// What a process has used and may still use.
+    ResourceUsage = "resource.usage" (ResourceUsageParams) -> ResourceUsageResult, [Operator Process] Reads Once Finishes SHORT;
+    /// Asks those above for more of a budget.
+    ResourceRequest = "resource.request" (ResourceRequestParams) -> ResourceRequestResult, [Operator Process] Changes Once Finishes OPEN;
+    /// Writes a line to the log of a process.
+    LogWrite = "log.write" (LogWriteParams) -> Nothing, [Operator Process] Changes Once Finishes SHORT;
+    /// Reports a figure. `tokens_consumed` is counted as a claim.
+    MetricReport = "metric.report" (MetricReportParams) -> Nothing, [Operator Process] Changes Once Finishes SHORT;
+    /// Answers `{}`, then sends what happens in the process tree as `tree.event`.
+    EventFollow = "event.follow" (EventFollowParams) -> Nothing, [Operator Process] Reads Stream Drops SHORT;
+
+    /// Adds something that happens at set times.
+    CronAdd = "cron.add" (CronAddParams) -> CronAddResult, [Operator Process] Changes Once Finishes SHORT;
+    /// Removes it.
+    CronRemove = "cron.remove" (CronIdParams) -> Nothing, [Operator Process] Changes Once Finishes SHORT;
+    /// All of it, with when it ran and when it is due.
+    CronList = "cron.list" (Nothing) -> CronListResult, [Operator Process] Reads Once Finishes SHORT;
+    /// Runs it now, whenever it is due.
+    CronRun = "cron.run" (CronIdParams) -> Nothing, [Operator] Changes Once Finishes OPEN;
+    /// When an expression is due next.
+    CronNext = "cron.next" (CronNextParams) -> CronNextResult, [Operator] Reads Once Finishes SHORT;
 
     /// What each worker of a zone works on and has in its queue, first things first.
     QueueList = "queue.list" (QueueListParams) -> QueueListResult, [Operator] Reads Once Finishes SHORT;

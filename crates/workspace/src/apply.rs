@@ -13,7 +13,7 @@ use crate::links::Origin;
 use crate::place::{CrashPoint, Half, MOMENTS, Unit};
 use crate::progress::MergeProgress;
 use crate::shape::{ReadBlob, Shape};
-use crate::tree::{State, Tree};
+use crate::tree::{FileTree, State};
 use crate::whole::{self, Swaps};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -102,7 +102,13 @@ impl MergePlan {
     }
 
     /// Goes on from wherever the merge stands, and tells what became of each path. `at` is called at each moment of a crash test.
-    pub fn apply(&self, tree: &Tree, blobs: &ReadBlob<'_>, progress: &MergeProgress, at: &dyn Fn(u64)) -> Result<Vec<MergePath>, Fault> {
+    pub fn apply(
+        &self,
+        tree: &FileTree,
+        blobs: &ReadBlob<'_>,
+        progress: &MergeProgress,
+        at: &dyn Fn(u64),
+    ) -> Result<Vec<MergePath>, Fault> {
         let mut told = self.left.clone();
         let steps = self.steps.iter().map(|step| (step, &step.before, &step.after));
         run(tree, steps, blobs, (progress, at), &mut told)?;
@@ -110,7 +116,13 @@ impl MergePlan {
     }
 
     /// The same way back, last step first. Links lead inside afterwards, as they do after a merge.
-    pub fn revert(&self, tree: &Tree, blobs: &ReadBlob<'_>, progress: &MergeProgress, at: &dyn Fn(u64)) -> Result<Vec<MergePath>, Fault> {
+    pub fn revert(
+        &self,
+        tree: &FileTree,
+        blobs: &ReadBlob<'_>,
+        progress: &MergeProgress,
+        at: &dyn Fn(u64),
+    ) -> Result<Vec<MergePath>, Fault> {
         let mut back: Vec<FrozenPath> = self.steps.iter().map(reversed).collect();
         let swaps = Swaps::in_frozen(&back);
         let left = aside(|| whole::settle(&swaps, tree, &mut back, Origin::Project))?;
@@ -137,7 +149,7 @@ fn reversed(step: &MergeStep) -> FrozenPath {
 }
 
 fn run<'a>(
-    tree: &Tree,
+    tree: &FileTree,
     steps: impl Iterator<Item = (&'a MergeStep, &'a State, &'a State)>,
     blobs: &ReadBlob<'_>,
     (progress, at): (&MergeProgress, &dyn Fn(u64)),
@@ -150,7 +162,7 @@ fn run<'a>(
 
 /// Puts all steps in place, those of one swap as one.
 pub fn apply_steps(
-    tree: &Tree,
+    tree: &FileTree,
     steps: &[(&MergeStep, &State, &State)],
     blobs: &ReadBlob<'_>,
     (progress, at): (&MergeProgress, &dyn Fn(usize, CrashPoint)),

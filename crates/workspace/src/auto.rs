@@ -16,7 +16,7 @@ use crate::diff::lines;
 use crate::frozen::{Frozen, FrozenPath};
 use crate::git_room::git;
 use crate::shape::ReadBlob;
-use crate::tree::{FileState, State, Tree};
+use crate::tree::{FileState, FileTree, State};
 use mention::{Mentions, Script};
 use policy::Globs;
 pub use runs::runs_by_itself;
@@ -122,7 +122,7 @@ pub struct KnownProject {
 
 impl Project {
     /// `room` shows the project alone; `shown` are folders of the host that rooms see.
-    pub async fn look(room: &Workspace, tree: &Tree, frozen: &Frozen, command: &[String], shown: &[PathBuf]) -> Result<Project, Stop> {
+    pub async fn look(room: &Workspace, tree: &FileTree, frozen: &Frozen, command: &[String], shown: &[PathBuf]) -> Result<Project, Stop> {
         let listed = git(room, &["ls-files", "-z", "--cached", "--others", "--exclude-standard"], None).await;
         // A script that git ignores is run all the same. Folders that are ignored as a whole are named, and not looked through.
         let hidden = git(room, &["ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory"], None).await;

@@ -3,7 +3,7 @@
 use crate::freeze;
 use crate::frozen::Frozen;
 use crate::room_fault;
-use crate::tree::{FileState, State, Tree};
+use crate::tree::{FileState, FileTree, State};
 use crate::was::{BaseState, Bases};
 use sandbox::Workspace;
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,7 +68,7 @@ pub async fn of_room(
     bases: &Bases<'_>,
     keep: &dyn Fn(&[u8]) -> Result<String, Fault>,
 ) -> Result<ChangeSet, Stop> {
-    let view = Tree::through(room.root().as_fd(), project)?;
+    let view = FileTree::through(room.root().as_fd(), project)?;
     let mut tally = ChangeSet::new();
     for path in paths {
         let (was, now) = (bases.of(path), view.now(path)?);

@@ -12,7 +12,7 @@ use crate::path_call::{ChangeGate, PathCall};
 use crate::room_fault;
 use crate::shape::ReadBlob;
 use crate::three;
-use crate::tree::{FileState, State, Tree};
+use crate::tree::{FileState, FileTree, State};
 use crate::unsettled::{DELETED, MARKS_LEFT, has_marks, task_side};
 use crate::was::{BaseState, Bases};
 use crate::whole::{self, Fate, LeftOut, Swaps};
@@ -96,8 +96,8 @@ pub struct Freezer<'a, G> {
     /// Why a path stays out whatever it holds, if it does.
     pub excluded: &'a (dyn Fn(&str) -> Option<String> + Sync),
     /// What the task wrote, and the project.
-    pub upper: Tree,
-    pub tree: Tree,
+    pub upper: FileTree,
+    pub tree: FileTree,
 }
 
 impl<G: ChangeGate> Freezer<'_, G> {

@@ -6,7 +6,7 @@ use crate::auto::runs_by_itself;
 use crate::diff::mode_told;
 use crate::freeze::FrozenChanges;
 use crate::hash;
-use crate::tree::{State, Tree};
+use crate::tree::{FileTree, State};
 use crate::whole::Swaps;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -119,7 +119,7 @@ impl Frozen {
     }
 
     /// The first path that holds neither what was shown nor what it shall hold.
-    pub fn moved(&self, tree: &Tree) -> Result<Option<&str>, Fault> {
+    pub fn moved(&self, tree: &FileTree) -> Result<Option<&str>, Fault> {
         for change in &self.changes {
             let now = tree.now(&change.path)?;
             if !change.old.is(&now) && !change.new.is(&now) {

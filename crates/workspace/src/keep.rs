@@ -11,7 +11,7 @@ use crate::ignored::{ignored, is_ignored};
 use crate::replay::{give, whiteout};
 use crate::room_fault;
 use crate::shape::ReadBlob;
-use crate::tree::{FileState, State, Tree};
+use crate::tree::{FileState, FileTree, State};
 use crate::unsettled::Unsettled;
 use crate::was::{BaseState, Bases};
 use sandbox::{Change, ChangeKind, FileKind, Workspace};
@@ -201,7 +201,7 @@ impl KeepList {
     /// Keeps the contents. Without `bases` no base is known, and every path is one for a person to decide.
     pub fn keep(
         self,
-        upper: &Tree,
+        upper: &FileTree,
         bases: Option<&Bases<'_>>,
         began: Option<String>,
         masked: &dyn Fn(&str) -> Option<String>,
@@ -297,7 +297,7 @@ fn without_owner(state: State) -> State {
 
 /// Lays kept work out in the upper layer of a workspace that is not mounted yet. Blocks.
 pub fn lay(kept: &KeptChanges, project: &Path, work: &Path, blobs: &ReadBlob<'_>) -> Result<(), Stop> {
-    let (upper, tree) = (work.join("upper"), Tree::at(project.to_owned())?);
+    let (upper, tree) = (work.join("upper"), FileTree::at(project.to_owned())?);
     std::fs::create_dir_all(&upper).map_err(|error| Fault::io("make", &upper, error))?;
     let named = kept.paths.iter().map(|(path, kept)| (Path::new(path), &kept.state));
     let unnamed = kept.unnamed.iter().map(|path| (Path::new(OsStr::from_bytes(&path.name)), &path.state));
@@ -330,7 +330,7 @@ pub fn lay(kept: &KeptChanges, project: &Path, work: &Path, blobs: &ReadBlob<'_>
 }
 
 /// Makes a folder and those above it, each with the mode that the project's has.
-fn folders(upper: &Path, tree: &Tree, path: &Path) -> Result<(), Stop> {
+fn folders(upper: &Path, tree: &FileTree, path: &Path) -> Result<(), Stop> {
     let mut above: Vec<&Path> = path.ancestors().filter(|above| !above.as_os_str().is_empty()).collect();
     above.reverse();
     for folder in above {

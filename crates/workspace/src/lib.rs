@@ -66,7 +66,7 @@ pub use path_call::{ChangeGate, MOVE, PathCall, READ, WRITE};
 pub use progress::MergeProgress;
 pub use shape::ReadBlob;
 pub use toolchain::{Ecosystem, Toolchain, ToolchainChoice, Toolchains};
-pub use tree::{FileState, State, Tree, open_root};
+pub use tree::{FileState, FileTree, State, open_root};
 pub use unified::{Unified, differing, readable, unified};
 pub use was::{BaseState, Bases};
 pub use whole::{Swaps, settle};

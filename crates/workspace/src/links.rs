@@ -5,7 +5,7 @@
 //! again without it. What does not exist, and what is a file, counts as a folder on a link's way: it may become one.
 
 use crate::frozen::FrozenPath;
-use crate::tree::{State, Tree};
+use crate::tree::{FileTree, State};
 use rustix::fs::FileType;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::{OsStr, OsString};
@@ -29,7 +29,7 @@ const REPOSITORY: &str = "it would be part of an embedded repository";
 
 /// A project with some changes in it.
 pub struct After<'a> {
-    pub tree: &'a Tree,
+    pub tree: &'a FileTree,
     pub changes: BTreeMap<&'a Path, &'a State>,
 }
 
@@ -98,7 +98,7 @@ pub enum Origin {
 }
 
 /// Which of these changes must stay out, and why. The caller takes out what belongs to them, and asks again.
-pub fn judge(tree: &Tree, going: &[FrozenPath], origin: Origin) -> Result<BTreeMap<String, &'static str>, Fault> {
+pub fn judge(tree: &FileTree, going: &[FrozenPath], origin: Origin) -> Result<BTreeMap<String, &'static str>, Fault> {
     let mut out = if origin == Origin::Task { repositories(tree, going)? } else { BTreeMap::new() };
     let after = After { tree, changes: going.iter().map(|change| (Path::new(&change.path), &change.new)).collect() };
     for change in going.iter().filter(|_| origin == Origin::Task) {
@@ -144,7 +144,7 @@ pub fn all(going: &[FrozenPath]) -> impl Iterator<Item = &str> {
 }
 
 /// Changes in folders that are repositories, or would be by them.
-fn repositories(tree: &Tree, going: &[FrozenPath]) -> Result<BTreeMap<String, &'static str>, Fault> {
+fn repositories(tree: &FileTree, going: &[FrozenPath]) -> Result<BTreeMap<String, &'static str>, Fault> {
     let mut names: BTreeMap<PathBuf, BTreeSet<OsString>> = BTreeMap::new();
     for change in going {
         let mut below = Path::new(&change.path);
@@ -170,7 +170,7 @@ fn repositories(tree: &Tree, going: &[FrozenPath]) -> Result<BTreeMap<String, &'
 }
 
 /// Whether a folder of the project is the work tree of a repository of its own: its `.git` is one, or a file that may name one.
-fn has_own_git(tree: &Tree, folder: &Path) -> Result<bool, Fault> {
+fn has_own_git(tree: &FileTree, folder: &Path) -> Result<bool, Fault> {
     for (name, kind) in tree.entries(folder)?.into_iter().filter(|(name, _)| name.eq_ignore_ascii_case(".git")) {
         let found = match kind {
             FileType::RegularFile | FileType::Symlink => true,
@@ -188,7 +188,7 @@ fn has_own_git(tree: &Tree, folder: &Path) -> Result<bool, Fault> {
 }
 
 /// Every link of the project but git's own; `None` where it cannot be looked through, or is too large for that.
-fn links(tree: &Tree) -> Result<Option<Vec<(PathBuf, OsString)>>, Fault> {
+fn links(tree: &FileTree) -> Result<Option<Vec<(PathBuf, OsString)>>, Fault> {
     let (mut found, mut folders, mut entries) = (Vec::new(), vec![PathBuf::new()], 0);
     while let Some(folder) = folders.pop() {
         if folder.components().filter(|part| matches!(part, Component::Normal(_))).count() > DEPTH_MAX {

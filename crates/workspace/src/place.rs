@@ -10,7 +10,7 @@ use crate::build::{out_of_the_way, temporary};
 use crate::file_system;
 use crate::remove::{Known, Removed};
 use crate::shape::{Grip, Proof, ReadBlob, Seen, Shape, Spot, exchange};
-use crate::tree::{Tree, owner_of};
+use crate::tree::{FileTree, owner_of};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
@@ -62,7 +62,7 @@ pub const MOMENTS: u64 = 4;
 
 /// A unit with its folder open.
 struct Site<'a> {
-    tree: &'a Tree,
+    tree: &'a FileTree,
     unit: &'a Unit<'a>,
     blobs: &'a ReadBlob<'a>,
     parent: OwnedFd,
@@ -71,7 +71,7 @@ struct Site<'a> {
     aside: OsString,
 }
 
-impl Tree {
+impl FileTree {
     /// The first half of a change, if its place still holds what it held: what comes is written beside it. Nothing is durable yet.
     pub fn begin(&self, unit: &Unit<'_>, blobs: &ReadBlob<'_>, at: impl Fn(CrashPoint)) -> Result<Half, Fault> {
         at(CrashPoint::Before);

@@ -6,7 +6,7 @@
 use crate::base::{self, Dirty};
 use crate::git_room::git;
 use crate::shape::ReadBlob;
-use crate::tree::{FileState, Tree};
+use crate::tree::{FileState, FileTree};
 use crate::was::{BaseState, Bases};
 use crate::{Sight, aside};
 use sandbox::Workspace;
@@ -69,7 +69,7 @@ pub async fn lay(
     blobs: &ReadBlob<'_>,
     paths: &BTreeSet<String>,
 ) -> Result<(), Stop> {
-    let tree = Tree::at(project.to_owned())?;
+    let tree = FileTree::at(project.to_owned())?;
     let layer = work.join(LAYER);
     let mut laid = BTreeSet::new();
     for path in paths {

@@ -14,7 +14,7 @@ use crate::frozen::FrozenPath;
 use crate::hash;
 use crate::place::CrashPoint;
 use crate::progress::MergeProgress;
-use crate::tree::{FileState, State, Tree};
+use crate::tree::{FileState, FileTree, State};
 use std::collections::BTreeMap;
 use std::path::Path;
 use world::{Fault, FaultKind, MergePath, PathChange};
@@ -62,7 +62,7 @@ fn step(path: &str, before: State, after: State) -> MergeStep {
 
 /// Carries steps out, or back, and tells what was left.
 fn run(project: &Path, steps: &[MergeStep], vault: &TestBlobs, back: bool, at: &dyn Fn(usize, CrashPoint)) -> Vec<MergePath> {
-    let tree = Tree::at(project.to_owned()).unwrap();
+    let tree = FileTree::at(project.to_owned()).unwrap();
     let mut list: Vec<_> = steps.iter().map(|step| (step, &step.before, &step.after)).collect();
     if back {
         list = steps.iter().rev().map(|step| (step, &step.after, &step.before)).collect();
@@ -85,7 +85,7 @@ fn an_edit_of_a_merged_file_is_no_conflict_of_the_merge_that_a_crash_cut_short()
         for name in ["a", "b"] {
             std::fs::write(project.join(name), "old").unwrap();
         }
-        let tree = Tree::at(project.clone()).unwrap();
+        let tree = FileTree::at(project.clone()).unwrap();
         let apply = |at: &dyn Fn(usize, CrashPoint)| {
             let mut told = Vec::new();
             let progress = MergeProgress::open(&notes).unwrap();

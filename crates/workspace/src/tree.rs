@@ -95,28 +95,28 @@ impl FileState {
     }
 }
 
-pub struct Tree {
+pub struct FileTree {
     pub root: OwnedFd,
     pub project: PathBuf,
     /// Whether two files can be exchanged here, as far as the kernel was told.
     pub exchanges: bool,
 }
 
-impl Tree {
-    pub fn at(folder: PathBuf) -> Result<Tree, Fault> {
-        Ok(Tree { root: open_root(&folder)?, project: folder, exchanges: true })
+impl FileTree {
+    pub fn at(folder: PathBuf) -> Result<FileTree, Fault> {
+        Ok(FileTree { root: open_root(&folder)?, project: folder, exchanges: true })
     }
 
     /// The same where two files cannot be exchanged in one step.
     #[must_use]
-    pub fn exchanging(self, exchanges: bool) -> Tree {
-        Tree { exchanges, ..self }
+    pub fn exchanging(self, exchanges: bool) -> FileTree {
+        FileTree { exchanges, ..self }
     }
 
     /// A tree that is seen through a room.
-    pub fn through(root: BorrowedFd<'_>, project: &Path) -> Result<Tree, Fault> {
+    pub fn through(root: BorrowedFd<'_>, project: &Path) -> Result<FileTree, Fault> {
         let root = root.try_clone_to_owned().map_err(|error| Fault::io("open", project, error))?;
-        Ok(Tree { root, project: project.to_owned(), exchanges: true })
+        Ok(FileTree { root, project: project.to_owned(), exchanges: true })
     }
 
     pub fn now(&self, path: &str) -> Result<FileState, Fault> {
@@ -304,7 +304,7 @@ mod tests {
             });
             // Whatever fails must not leave the other thread running.
             let raced = std::panic::catch_unwind(|| {
-                let tree = Tree::at(project.clone()).unwrap();
+                let tree = FileTree::at(project.clone()).unwrap();
                 for path in ["file", "dir/file"] {
                     let began = Instant::now();
                     while !fs::read(project.join(path)).is_ok_and(|bytes| bytes == SECRET) {
@@ -346,7 +346,7 @@ mod tests {
                 }
             });
             let raced = std::panic::catch_unwind(|| {
-                let tree = Tree::at(folder.path().to_owned()).unwrap();
+                let tree = FileTree::at(folder.path().to_owned()).unwrap();
                 let (mut files, mut others) = (0, 0);
                 while files < 5_000 || others < 5_000 {
                     match tree.now("file").unwrap() {

@@ -5,7 +5,7 @@
 
 use crate::frozen::FrozenPath;
 use crate::links::{self, Origin};
-use crate::tree::{FileState, State, Tree};
+use crate::tree::{FileState, FileTree, State};
 use sandbox::{Change, ChangeKind, FileKind, Refused};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -99,7 +99,7 @@ const ROUNDS_MAX: usize = 64;
 pub type LeftOut = (FrozenPath, String);
 
 /// Takes out what must not go in, with all that belongs to it, until nothing is left to take.
-pub fn settle(swaps: &Swaps, tree: &Tree, going: &mut Vec<FrozenPath>, origin: Origin) -> Result<Vec<LeftOut>, Fault> {
+pub fn settle(swaps: &Swaps, tree: &FileTree, going: &mut Vec<FrozenPath>, origin: Origin) -> Result<Vec<LeftOut>, Fault> {
     let mut left = Vec::new();
     for round in 0.. {
         let mut out = broken(swaps, tree, going)?;
@@ -124,7 +124,7 @@ pub fn settle(swaps: &Swaps, tree: &Tree, going: &mut Vec<FrozenPath>, origin: O
 }
 
 /// Members of swaps of which something else stays out.
-fn broken(swaps: &Swaps, tree: &Tree, going: &[FrozenPath]) -> Result<BTreeMap<String, String>, Fault> {
+fn broken(swaps: &Swaps, tree: &FileTree, going: &[FrozenPath]) -> Result<BTreeMap<String, String>, Fault> {
     let goes: BTreeSet<&Path> = going.iter().map(|change| Path::new(&change.path)).collect();
     let mut out = BTreeMap::new();
     for (root, swap) in &swaps.0 {

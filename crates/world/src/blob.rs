@@ -30,6 +30,10 @@ struct Fields {
 }
 
 impl BlobNames {
+    fn kept(blob: Option<String>) -> BlobNames {
+        BlobNames { kept: blob.into_iter().collect(), forgotten: Vec::new() }
+    }
+
     /// The blobs that a record of this kind names with this payload.
     pub fn of(kind: &str, payload: &str) -> BlobNames {
         let names_some = match kind {
@@ -40,11 +44,16 @@ impl BlobNames {
             | "brain.remembered"
             | "brain.transcribed"
             | "merge.proposed"
+            | "proc.snapshotted"
+            | "artifact.stored"
             | "blob.forgotten" => true,
-            "call.finished" | "brain.talked" | "artifact.kept" => payload.contains("\"blob\":\""),
+            "call.finished" | "brain.talked" | "artifact.kept" | "message.sent" => payload.contains("\"blob\":\""),
+            "task.finished" | "task.failed" if payload.contains("\"blob\":\"") => return BlobNames::kept(result(payload)),
+            "task.queued" if payload.contains("\"order\":") => return BlobNames::kept(context(payload)),
+            "proc.exited" if payload.contains("\"blob\":\"") => return BlobNames::kept(partial(payload)),
             "merge.started" => payload.contains("\"snapshot\":\""),
             "task.queued" => payload.contains("\"script:"),
-            "merge.tested" => return BlobNames { kept: tested(payload).into_iter().collect(), forgotten: Vec::new() },
+            "merge.tested" => return BlobNames::kept(tested(payload)),
             _ => false,
         };
         let fields = if names_some { serde_json::from_str::<Fields>(payload).ok() } else { None };
@@ -61,6 +70,33 @@ impl BlobNames {
         };
         BlobNames { kept: kept.into_iter().collect(), forgotten: Vec::new() }
     }
+}
+
+/// The whole output of a task of the tree.
+fn result(payload: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Ended {
+        result: Option<crate::ExecuteResult>,
+    }
+    serde_json::from_str::<Ended>(payload).ok()?.result?.blob
+}
+
+/// The same of one that was cut short by the end of its process.
+fn partial(payload: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Exited {
+        exit: Option<crate::ProcessExit>,
+    }
+    serde_json::from_str::<Exited>(payload).ok()?.exit?.partial?.blob
+}
+
+/// What such a task is to know.
+fn context(payload: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Queued {
+        order: Option<crate::ExecuteOrder>,
+    }
+    serde_json::from_str::<Queued>(payload).ok()?.order?.context
 }
 
 /// The blob with the output of a merge's tests; in other records `output` is no name.
@@ -88,9 +124,22 @@ impl World {
                 return Some(merge.task.to_string());
             }
         }
+        if let Some((who, _)) = self.tree_blobs().find(|(_, blob)| *blob == name) {
+            return Some(who);
+        }
         let is_kept = |task: &&crate::Task| !task.state.ended() && task.kept.as_ref().is_some_and(|kept| kept.blob == name);
         if let Some(task) = self.tasks.values().find(is_kept) {
             return Some(task.id.to_string());
+        }
+        if let Some(artifact) = self.artifacts.values().find(|artifact| artifact.blob == name) {
+            return Some(artifact.id.to_string());
+        }
+        if let Some(message) = self.mail.messages.values().find(|message| message.blob.as_deref() == Some(name)) {
+            return Some(message.id.to_string());
+        }
+        let is_back = |process: &&crate::Process| process.run.as_ref().is_some_and(|run| run.snapshot.as_deref() == Some(name));
+        if let Some(process) = self.processes.values().filter(|process| process.state.alive()).find(is_back) {
+            return Some(format!("process {}", process.pid));
         }
         let unended = self.tasks.values().filter(|task| !task.state.ended());
         let mut needing = unended.filter(|task| {
@@ -98,8 +147,24 @@ impl World {
             BrainSpec::script_blob(&task.brain).as_deref() == Some(name)
                 || base.is_some_and(|base| base.blob == name)
                 || task.memory.iter().any(|blob| blob == name)
+                || task.order.as_ref().is_some_and(|order| order.context.as_deref() == Some(name))
         });
         needing.next().map(|task| task.id.to_string())
+    }
+}
+
+impl World {
+    /// What the process tree needs, and who: messages on their way, artifacts, what programs want back, and tasks with what they are to know.
+    pub fn tree_blobs(&self) -> impl Iterator<Item = (String, &str)> {
+        let messages = self.mail.messages.values().filter_map(|message| Some((message.id.to_string(), message.blob.as_deref()?)));
+        let artifacts = self.artifacts.values().map(|artifact| (artifact.id.to_string(), artifact.blob.as_str()));
+        let snapshots = self.processes.values().filter_map(|process| {
+            let snapshot = process.run.as_ref()?.snapshot.as_deref()?;
+            Some((format!("process {}", process.pid), snapshot))
+        });
+        let tasks = self.tasks.values().filter(|task| !task.state.ended());
+        let contexts = tasks.filter_map(|task| Some((task.id.to_string(), task.order.as_ref()?.context.as_deref()?)));
+        messages.chain(artifacts).chain(snapshots).chain(contexts)
     }
 }
 
@@ -118,6 +183,14 @@ mod tests {
         assert_eq!(kept("merge.tested", r#"{"output":"aa","digest":"bb"}"#), ["aa"]);
         assert_eq!(kept("merge.started", r#"{"snapshot":"aa"}"#), ["aa"]);
         assert_eq!(kept("work.kept", r#"{"blob":"aa","files":1,"bytes":3}"#), ["aa"]);
+        assert_eq!(kept("message.sent", r#"{"message":"msg-1","blob":"aa"}"#), ["aa"]);
+        assert_eq!(kept("message.sent", r#"{"message":"msg-1","bytes":3}"#), [""; 0]);
+        assert_eq!(kept("artifact.stored", r#"{"artifact":"art-1","blob":"aa"}"#), ["aa"]);
+        assert_eq!(kept("proc.snapshotted", r#"{"blob":"aa","bytes":3}"#), ["aa"]);
+        assert_eq!(kept("task.finished", r#"{"summary":"","result":{"exit_code":0,"blob":"aa"}}"#), ["aa"]);
+        assert_eq!(kept("task.finished", r#"{"summary":"\"blob\":\"bb"}"#), [""; 0]);
+        assert_eq!(kept("proc.exited", r#"{"killed":true,"reason":"","exit":{"partial":{"blob":"aa"}}}"#), ["aa"]);
+        assert_eq!(kept("task.queued", r#"{"brain":"","prompt":"x","order":{"by":3,"context":"aa"}}"#), ["aa"]);
         assert_eq!(kept("brain.said", r#"{"blob":"aa"}"#), [""; 0]);
         assert_eq!(BlobNames::of("blob.forgotten", r#"{"blobs":["aa","bb"]}"#).forgotten, ["aa", "bb"]);
         assert_eq!(kept("policy.updated", "not json"), [""; 0]);

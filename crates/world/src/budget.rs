@@ -5,14 +5,17 @@
 //! counted where nothing was; what a request may have cost beyond that is *held* for a day, or until somebody reads it off a bill.
 
 mod accounts;
+pub mod allot;
 mod by_task;
 pub mod crash;
 pub mod held;
 pub mod lease;
+mod program_limits;
 
 use crate::{Pid, Remedy, TaskId};
 pub(crate) use accounts::day;
 pub use accounts::{Accounts, By, CostParts, Guess, Reserved, Row, UsageTotals};
+use allot::View;
 pub use by_task::TaskUsage;
 pub use held::{Ending, Held};
 pub use lease::Lease;
@@ -39,6 +42,11 @@ pub struct Budget {
     /// Tokens by tier; `all` is for the sum.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub tokens: BTreeMap<String, u64>,
+    /// The same for each day and each hour, by UTC.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub tokens_per_day: BTreeMap<String, u64>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub tokens_per_hour: BTreeMap<String, u64>,
     /// Millionths of a dollar.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub micros: Option<u64>,
@@ -72,6 +80,10 @@ impl Spend {
         let sum = self.tokens.entry(tier.to_owned()).or_default();
         *sum = sum.saturating_add(tokens);
         self.micros = self.micros.saturating_add(micros);
+    }
+
+    fn is_empty(&self) -> bool {
+        *self == Spend::default()
     }
 
     fn take(&mut self, tier: &str, tokens: u64, micros: u64) {
@@ -109,6 +121,25 @@ pub struct Account {
     pub requests: u32,
     /// Caps whose end was announced.
     pub warned: BTreeSet<String>,
+    /// The day and the hour that the next sums count, since 1970; kept where a cap asks for it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub day: i64,
+    #[serde(default, skip_serializing_if = "Spend::is_empty")]
+    pub spent_day: Spend,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub hour: i64,
+    #[serde(default, skip_serializing_if = "Spend::is_empty")]
+    pub spent_hour: Spend,
+    /// Who has an allotment from this account.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub allotted: BTreeSet<Pid>,
+    /// Whose account each of its own caps is an allotment from.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub allotted_from: BTreeMap<String, Pid>,
+}
+
+fn is_zero(n: &i64) -> bool {
+    *n == 0
 }
 
 /// What a request needs of a budget.
@@ -151,6 +182,9 @@ impl CapExceeded {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cap {
     Tokens(String),
+    /// Tokens of a day, and of an hour.
+    PerDay(String),
+    PerHour(String),
     Money,
     Rate,
     Context,
@@ -161,6 +195,8 @@ impl std::fmt::Display for Cap {
         match self {
             Cap::Tokens(tier) if tier == ALL_TIERS => f.write_str("tokens"),
             Cap::Tokens(tier) => write!(f, "{tier} tokens"),
+            Cap::PerDay(tier) => write!(f, "{} a day", Cap::Tokens(tier.clone())),
+            Cap::PerHour(tier) => write!(f, "{} an hour", Cap::Tokens(tier.clone())),
             Cap::Money => f.write_str("money"),
             Cap::Rate => f.write_str("requests per minute"),
             Cap::Context => f.write_str("context"),
@@ -171,6 +207,12 @@ impl std::fmt::Display for Cap {
 impl Cap {
     /// Reads what [`Cap`]'s `Display` wrote into a record.
     pub fn parse(text: &str) -> Option<Cap> {
+        let of_time = [(" a day", Cap::PerDay as fn(String) -> Cap), (" an hour", Cap::PerHour)];
+        for (ending, cap) in of_time {
+            if let Some(Cap::Tokens(tier)) = text.strip_suffix(ending).and_then(Cap::parse) {
+                return Some(cap(tier));
+            }
+        }
         match text {
             "money" => Some(Cap::Money),
             "requests per minute" => Some(Cap::Rate),
@@ -184,50 +226,39 @@ impl Cap {
 impl Account {
     /// The first cap that `need` does not fit under.
     pub fn short(&self, pid: Pid, need: &Need<'_>, now_ms: i64) -> Option<CapExceeded> {
+        let view = View { now_ms, leases: true };
+        let unused = |what: &Cap| {
+            let cap = self.budget.as_ref().and_then(|budget| budget.amount(what)).unwrap_or(u64::MAX);
+            cap.saturating_sub(self.used_of(what, view))
+        };
+        self.short_with(pid, need, view, unused)
+    }
+
+    /// The same where `room` says what may still be taken under a cap.
+    fn short_with(&self, pid: Pid, need: &Need<'_>, view: View, room: impl Fn(&Cap) -> u64) -> Option<CapExceeded> {
         let budget = self.budget.as_ref()?;
-        let short = |what, cap, used: u64, need: u64| {
+        let short = |what, cap: u64, used: u64, room: u64, need: u64| {
+            // What is kept free for others counts as used.
+            let used = used.max(cap.saturating_sub(room));
             // What needs nothing fits even where all is spent.
-            (need > 0 && used.saturating_add(need) > cap).then_some(CapExceeded {
-                pid,
-                task: None,
-                what,
-                cap,
-                used,
-                need,
-                at_cap: budget.at_cap,
-            })
+            (need > 0 && need > room).then_some(CapExceeded { pid, task: None, what, cap, used, need, at_cap: budget.at_cap })
         };
         let rate = budget.requests_per_minute.and_then(|cap| {
-            let made = if self.minute == minute(now_ms) { self.requests } else { 0 };
-            short(Cap::Rate, cap.into(), made.into(), 1)
+            let made = if self.minute == minute(view.now_ms) { self.requests } else { 0 };
+            short(Cap::Rate, cap.into(), made.into(), u64::from(cap.saturating_sub(made)), 1)
         });
-        let context = || budget.context.and_then(|cap| short(Cap::Context, cap, 0, need.context));
-        let money = || budget.micros.and_then(|cap| short(Cap::Money, cap, self.used_micros(), need.micros));
-        let tokens = || {
-            let mut caps = budget.tokens.iter().filter(|(tier, _)| *tier == need.tier || *tier == ALL_TIERS);
-            caps.find_map(|(tier, cap)| short(Cap::Tokens(tier.clone()), *cap, self.used(tier), need.tokens))
+        let context = || budget.context.and_then(|cap| short(Cap::Context, cap, 0, cap, need.context));
+        let amount = |(what, cap): (Cap, u64)| {
+            let (used, room) = (self.used_of(&what, view), room(&what));
+            let need = if what == Cap::Money { need.micros } else { need.tokens };
+            short(what, cap, used, room, need)
         };
-        context().or_else(money).or_else(tokens).or(rate)
-    }
-
-    /// Tokens of a tier and money that nobody has spent, reserved or leased, and that are not held.
-    pub fn left(&self, tier: &str) -> (u64, u64) {
-        let Some(budget) = &self.budget else { return (u64::MAX, u64::MAX) };
-        let caps = budget.tokens.iter().filter(|(of, _)| *of == tier || *of == ALL_TIERS);
-        let tokens = caps.map(|(of, cap)| cap.saturating_sub(self.used(of))).min();
-        (tokens.unwrap_or(u64::MAX), budget.micros.map_or(u64::MAX, |cap| cap.saturating_sub(self.used_micros())))
-    }
-
-    fn used(&self, tier: &str) -> u64 {
-        self.parts().into_iter().fold(0, |sum, spend| sum.saturating_add(spend.of(tier)))
-    }
-
-    fn used_micros(&self) -> u64 {
-        self.parts().into_iter().fold(0, |sum, spend| sum.saturating_add(spend.micros))
-    }
-
-    fn parts(&self) -> [&Spend; 4] {
-        [&self.spent, &self.reserved, &self.leased, &self.held]
+        let money = || budget.micros.and_then(|cap| amount((Cap::Money, cap)));
+        let tokens = |passes: bool| {
+            let mut caps = budget.amounts().filter(|(what, _)| *what != Cap::Money && what.counts(need.tier) && what.passes() == passes);
+            caps.find_map(amount)
+        };
+        context().or_else(money).or_else(|| tokens(false)).or_else(|| tokens(true)).or(rate)
     }
 
     /// Caps of which most is spent and nobody was told: its name, what is spent, and the cap.
@@ -243,6 +274,10 @@ impl Account {
             })
             .collect()
     }
+}
+
+fn hour(at_ms: i64) -> i64 {
+    at_ms.div_euclid(3_600_000)
 }
 
 fn minute(at_ms: i64) -> i64 {

@@ -4,11 +4,16 @@
 //! it is about and, where there is one, the task; the journal indexes those two. **Invariant.** A kind is never reused with another
 //! meaning: readers refuse what they do not know.
 
+#[macro_use]
+mod table;
+
 use crate::world::transition::Transition;
 use crate::{
-    Alternative, Answer, BanId, Budget, CallId, CallPattern, Code, CommitWish, CostParts, Deadline, Ending, GrantId, Hands, MergeId,
-    MergePath, Mode, Observe, Pid, Remedy, RetryCause, ReviewId, Scope, ShownContext, Side, TaskId, Terms, TokenId, ToolList, UsageTotals,
-    UsedRoom, World, ZoneId,
+    Alternative, Answer, ArtifactId, BanId, BlockReason, Budget, CallId, CallPattern, Code, CommitWish, CostParts, CronId, CronSpec,
+    Deadline, DropReason, Ending, EscalationId, ExecuteOrder, ExecuteResult, GrantId, Hands, MergeId, MergePath, MessageBody, MessageId,
+    MessagePriority, Mode, Observe, Pid, ProcessExit, ProcessState, Program, Recipient, Remedy, ReplyStatus, RetryCause, ReviewId, Scope,
+    SenderRelation, Severity, ShownContext, Side, TaskId, Terms, TokenId, ToolList, TreeSignal, UsageTotals, UsedRoom, Visibility, World,
+    ZoneId,
 };
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -26,78 +31,6 @@ pub enum Weight {
     Fact,
     /// On disk and under the signed seal before it is acknowledged.
     Security,
-}
-
-macro_rules! events {
-    ($($(#[$doc:meta])* $name:ident = $kind:literal, $weight:ident { $($(#[$attribute:meta])* $field:ident: $type:ty),* $(,)? })*) => {
-        $(
-            $(#[$doc])*
-            #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-            #[serde(deny_unknown_fields)]
-            pub struct $name {
-                pub pid: Pid,
-                #[serde(default, skip_serializing_if = "Option::is_none")]
-                pub task: Option<TaskId>,
-                $($(#[$attribute])* pub $field: $type,)*
-            }
-
-            impl From<$name> for Event {
-                fn from(event: $name) -> Event {
-                    Event::$name(event)
-                }
-            }
-        )*
-
-        /// One fact. Its serde form is `{"type": kind, "payload": {…}}`, a part of the stored line.
-        #[derive(Clone, Debug, PartialEq, Serialize)]
-        #[serde(tag = "type", content = "payload")]
-        pub enum Event {
-            $(#[serde(rename = $kind)] $name($name),)*
-        }
-
-        impl Event {
-            /// Every kind, for `--help`, filters and completeness tests.
-            pub const KINDS: &'static [&'static str] = &[$($kind),*];
-
-            pub fn kind(&self) -> &'static str {
-                match self { $(Event::$name(_) => $kind,)* }
-            }
-
-            pub fn weight(&self) -> Weight {
-                match self { $(Event::$name(_) => Weight::$weight,)* }
-            }
-
-            pub fn pid(&self) -> Pid {
-                match self { $(Event::$name(event) => event.pid,)* }
-            }
-
-            pub fn task(&self) -> Option<TaskId> {
-                match self { $(Event::$name(event) => event.task,)* }
-            }
-
-            /// May it be recorded now?
-            pub(crate) fn check(&self, world: &World) -> Result<(), String> {
-                match self { $(Event::$name(event) => event.check(world),)* }
-            }
-
-            pub(crate) fn apply(&self, world: &mut World, at_ms: i64) {
-                match self { $(Event::$name(event) => event.apply(world, at_ms),)* }
-            }
-
-            /// Reads the payload of an event of this kind.
-            pub fn parse(kind: &str, payload: &str) -> serde_json::Result<Event> {
-                match kind {
-                    $($kind => crate::json::from_json(payload).map(Event::$name),)*
-                    _ => Err(serde_json::Error::unknown_variant(kind, Event::KINDS)),
-                }
-            }
-
-            /// The payload's bytes as the journal stores them.
-            pub fn payload(&self) -> serde_json::Result<Box<RawValue>> {
-                match self { $(Event::$name(event) => serde_json::value::to_raw_value(event),)* }
-            }
-        }
-    };
 }
 
 events! {
@@ -129,20 +62,125 @@ events! {
     /// The text in `blob` is in force as the operator's own policy, in every zone, from here on.
     HomePolicyUpdated = "policy.home_updated", Security { blob: String, version: u64, by: String }
 
-    ProcSpawned = "proc.spawned", Fact { parent: Option<Pid>, name: String, role: String, zone: Option<ZoneId>, user: String }
+    ProcSpawned = "proc.spawned", Fact { parent: Option<Pid>, name: String, role: String, zone: Option<ZoneId>, user: String,
+        /// What it runs, for a process of the tree.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        program: Option<Box<Program>>,
+    }
     /// A worker was taken on for this brain, by the name that it was asked for.
     WorkerEnrolled = "worker.enrolled", Fact { brain: String, by: String }
     /// The worker takes no task from its queue. What it works on goes on.
     QueuePaused = "queue.paused", Fact { by: String }
     QueueResumed = "queue.resumed", Fact { by: String }
-    ProcExited = "proc.exited", Fact { killed: bool, reason: String }
+    ProcExited = "proc.exited", Fact { killed: bool, reason: String,
+        /// Of a process of the tree.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exit: Option<Box<ProcessExit>>,
+    }
     ProcPaused = "proc.paused", Fact { reason: String }
     ProcResumed = "proc.resumed", Fact { by: String }
+    /// Its program runs. `incarnation` counts its starts. With `remembers` it knows the ids of messages that it had before.
+    ProcStarted = "proc.started", Fact { incarnation: u64, process: Option<i32>, address: Option<String>, confined: bool,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        remembers: bool,
+    }
+    /// It waits for its next run; with `ended` its program has ended in order and is started for that.
+    ProcSlept = "proc.slept", Fact { until_ms: Option<i64>, ended: bool, reason: String }
+    ProcWoken = "proc.woken", Fact { reason: String }
+    ProcBlocked = "proc.blocked", Fact { on: BlockReason, reason: String }
+    ProcUnblocked = "proc.unblocked", Fact { reason: String }
+    ProcSignalled = "proc.signalled", Fact { signal: TreeSignal, by: Pid, reason: String }
+    /// Its program ended by itself and was not to. `error` has the last lines of its error output.
+    ProcCrashed = "proc.crashed", Fact { incarnation: u64, code: Option<i32>, signal: Option<i32>, error: String }
+    /// The supervisor starts it again after a while.
+    ProcRestarting = "proc.restarting", Fact { attempt: u32, delay_ms: u64, by: String }
+    /// It has another parent, because its own ends.
+    ProcAdopted = "proc.adopted", Fact { parent: Pid, was: Pid }
+    /// Its end was taken note of, and it leaves the table.
+    ProcCollected = "proc.collected", Fact { by: Pid }
+    /// What it wants back at its next start.
+    ProcSnapshotted = "proc.snapshotted", Fact { blob: String, bytes: u64 }
+    /// Its heartbeat. `tokens` is the sum of what its present incarnation says it used, which only adds, and only where it has not used the gateway.
+    ProcReported = "proc.reported", Progress { state: Option<ProcessState>, context_permille: Option<u32>, tokens: Option<u64> }
 
-    TaskQueued = "task.queued", Fact { zone: ZoneId, mode: Mode, prompt: String, brain: String, priority: i64, calls_max: Option<u64>, original: Option<String>,
+    /// What it says of its work. `event_type` of its fields names what followers see.
+    ProcLogged = "proc.logged", Progress { level: String, message: String,
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        fields: BTreeMap<String, String>,
+    }
+
+    /// `pid` is the sender. A body of a few bytes stands beside the record, under the message's id, and so does that of a copy.
+    MessageSent = "message.sent", Fact {
+        message: MessageId, to: Recipient, relation: SenderRelation, kind: String, priority: MessagePriority, bytes: u64,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        deadline_ms: Option<i64>,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        requires_ack: bool,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reply_to: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        blob: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        copy_of: Option<MessageId>,
+        /// Never on record: it is kept beside the record as long as the message is there.
+        #[serde(skip)]
+        body: MessageBody,
+    }
+    /// `pid` is the receiver, and has it and those that came with it in hand from here on.
+    MessageDelivered = "message.delivered", Fact { message: MessageId, incarnation: u64,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        further: Vec<MessageId>,
+    }
+    MessageAnswered = "message.answered", Fact { message: MessageId, status: ReplyStatus,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        further: Vec<MessageId>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reply: Option<String>,
+    }
+    /// It is a dead letter, and so are those with it. What its receiver's end makes one has no record of its own.
+    MessageDropped = "message.dropped", Fact { message: MessageId, why: DropReason,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        further: Vec<MessageId>,
+    }
+
+    ArtifactStored = "artifact.stored", Fact {
+        artifact: ArtifactId, key: String, version: u32, visibility: Visibility, content_type: String, blob: String, bytes: u64,
+    }
+    ArtifactRemoved = "artifact.removed", Fact { artifact: ArtifactId }
+
+    /// `pid` is who has the trouble, `to` who hears of it first.
+    EscalationRaised = "escalation.raised", Fact {
+        escalation: EscalationId, to: Pid, issue: String, severity: Severity,
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        context: BTreeMap<String, String>,
+        auto: bool,
+    }
+    /// `pid` cannot deal with it. From the top it goes to a person, as a question.
+    EscalationPassed = "escalation.passed", Fact { escalation: EscalationId, to: Option<Pid>, review: Option<ReviewId> }
+    EscalationHandled = "escalation.handled", Fact { escalation: EscalationId, response: String }
+
+    /// One with the number of another takes its place.
+    CronAdded = "cron.added", Fact { cron: CronId, spec: Box<CronSpec>, next_ms: Option<i64> }
+    CronRemoved = "cron.removed", Fact { cron: CronId, by: String }
+    /// It was due at `due_ms`. One that is passed over counts as no run.
+    CronFired = "cron.fired", Fact { cron: CronId, due_ms: i64, next_ms: Option<i64>, skipped: bool }
+    CronEnded = "cron.ended", Fact { cron: CronId, exit_code: i32, output: String }
+
+    /// `pid` asks for more of what its budget caps; `what` is a cap by its name.
+    ResourceAsked = "resource.asked", Fact { of: Pid, what: String, amount: u64, reason: String }
+    /// From the account that its budget was carved from.
+    ResourceGiven = "resource.given", Fact { from: Pid, what: String, amount: u64 }
+
+    TaskQueued = "task.queued", Fact {
+        /// None for a task of a process of the tree.
+        #[serde(default = "ZoneId::none", skip_serializing_if = "ZoneId::is_none")]
+        zone: ZoneId,
+        mode: Mode, prompt: String, brain: String, priority: i64, calls_max: Option<u64>, original: Option<String>,
         /// What it writes is dropped at its end, whatever end that is.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         discard: bool,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        order: Option<Box<ExecuteOrder>>,
     }
     /// The operator said what kind of caller its process is while it works on this.
     TaskTagged = "task.tagged", Security { tags: Vec<String>, by: String }
@@ -163,8 +201,14 @@ events! {
     SkillUsed = "skill.used", Fact { role: Option<String>, skill: String, params: BTreeMap<String, Value> }
     TaskStarted = "task.started", Fact { episode: u32 }
     TaskParked = "task.parked", Fact { review: ReviewId }
-    TaskFinished = "task.finished", Fact { summary: String }
-    TaskFailed = "task.failed", Fact { reason: String }
+    TaskFinished = "task.finished", Fact { summary: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        result: Option<Box<ExecuteResult>>,
+    }
+    TaskFailed = "task.failed", Fact { reason: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        result: Option<Box<ExecuteResult>>,
+    }
     TaskCancelled = "task.cancelled", Fact { by: String }
     /// It could not go on, and may be retried.
     TaskStopped = "task.stopped", Fact { reason: String, cause: RetryCause,
@@ -424,7 +468,8 @@ impl Event {
     pub fn keeps_rights(&self) -> bool {
         match self {
             Event::CallAdmitted(call) => call.grant.is_none() && call.token.is_none(),
-            Event::CallFinished(_) | Event::CallRefused(_) | Event::BrainSaid(_) => true,
+            Event::CallFinished(_) | Event::CallRefused(_) | Event::BrainSaid(_) | Event::ProcReported(_) | Event::ProcLogged(_) => true,
+            Event::MessageSent(_) | Event::MessageDelivered(_) | Event::MessageAnswered(_) | Event::MessageDropped(_) => true,
             _ => false,
         }
     }
@@ -436,59 +481,4 @@ fn is_zero(n: &u64) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_event_reads_back_from_its_line_and_an_unknown_kind_does_not() {
-        let event: Event = BrainSaid { pid: Pid(3), task: Some(TaskId(1)), text: "hi".into() }.into();
-        let line = serde_json::to_string(&event).unwrap();
-        assert_eq!(line, r#"{"type":"brain.said","payload":{"pid":3,"task":"task-1","text":"hi"}}"#);
-        assert_eq!(serde_json::from_str::<Event>(&line).unwrap(), event);
-        let turned = r#"{"payload":{"pid":3,"task":"task-1","text":"hi"},"seq":7,"type":"brain.said"}"#;
-        assert_eq!(serde_json::from_str::<Event>(turned).unwrap(), event);
-        assert_eq!(serde_json::from_value::<Event>(serde_json::from_str(turned).unwrap()).unwrap(), event);
-        assert!(serde_json::from_str::<Event>(&line.replace("brain.said", "brain.sang")).is_err());
-        assert!(serde_json::from_str::<Event>(&line.replace("\"text\"", "\"txet\"")).is_err());
-    }
-
-    #[test]
-    fn only_the_closed_list_may_be_late() {
-        let event: Event = BrainSaid { pid: Pid(3), task: None, text: String::new() }.into();
-        assert_eq!(event.weight(), Weight::Progress);
-        assert_eq!(Event::KINDS.iter().filter(|kind| **kind == "brain.said").count(), 1);
-        let read = CallAdmitted {
-            pid: Pid(3),
-            task: None,
-            call: CallId(1),
-            tool: "fs.read".into(),
-            input: Value::Null,
-            digest: String::new(),
-            bind: String::new(),
-            hands: Hands::Kernel,
-            read_only: true,
-            rules: Vec::new(),
-            grant: None,
-            token: None,
-            paths: Vec::new(),
-            size: None,
-            of: None,
-            up: None,
-            rooms: Some(Vec::new()),
-            run_mode: None,
-        };
-        let may_be_late = |event: CallAdmitted| Event::from(event).may_be_late();
-        assert!(may_be_late(read.clone()));
-        assert!(!may_be_late(CallAdmitted { tool: "fs.write".into(), ..read.clone() }));
-        assert!(!may_be_late(CallAdmitted { tool: "git.status".into(), ..read.clone() }), "it runs in a room");
-        assert!(!may_be_late(CallAdmitted { read_only: false, ..read.clone() }));
-        assert!(!may_be_late(CallAdmitted { hands: Hands::Caller, ..read.clone() }));
-        assert!(!may_be_late(CallAdmitted { grant: Some(GrantId(1)), ..read.clone() }));
-        assert!(!may_be_late(CallAdmitted { token: Some(TokenId(1)), ..read.clone() }));
-        assert!(!may_be_late(CallAdmitted { rooms: None, ..read.clone() }));
-        let keeps_rights = |event: CallAdmitted| Event::from(event).keeps_rights();
-        assert!(keeps_rights(read.clone()));
-        assert!(!keeps_rights(CallAdmitted { grant: Some(GrantId(1)), ..read.clone() }), "it may have been its last use");
-        assert!(!keeps_rights(CallAdmitted { token: Some(TokenId(1)), ..read }));
-    }
-}
+mod tests;

@@ -32,6 +32,14 @@ impl FromStr for Pid {
 impl ZoneId {
     /// No zone: what the operator does outside every project.
     pub const NONE: ZoneId = ZoneId(0);
+
+    pub fn none() -> ZoneId {
+        ZoneId::NONE
+    }
+
+    pub fn is_none(&self) -> bool {
+        *self == ZoneId::NONE
+    }
 }
 
 /// Text that is not an id of the wanted kind.
@@ -89,6 +97,12 @@ ids! {
     MergeId = "m";
     /// A git worktree the kernel works in.
     ZoneId = "zone";
+    /// A message between processes.
+    MessageId = "msg";
+    /// A version of something that a process stored.
+    ArtifactId = "art";
+    EscalationId = "esc";
+    CronId = "cron";
 }
 
 #[cfg(test)]

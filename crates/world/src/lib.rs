@@ -10,8 +10,10 @@ pub mod brain_report;
 pub mod brain_spec;
 pub mod budget;
 pub mod call;
+pub mod cron;
 pub mod doubt;
 pub mod effect;
+pub mod escalation;
 pub mod event;
 pub mod fault;
 pub mod grant;
@@ -20,10 +22,14 @@ pub mod json;
 pub mod limits;
 pub mod log;
 pub mod merge;
+pub mod message;
 pub mod near;
 pub mod process;
+pub mod program;
 pub mod refusal;
 pub mod remedy;
+pub mod route;
+pub mod stored_artifact;
 pub mod task;
 pub mod tier;
 pub mod world;
@@ -37,19 +43,33 @@ pub use budget::{
     UsageTotals,
 };
 pub use call::{Hands, OpenCall, UsedRoom};
+pub use cron::{CronAction, CronEntry, CronRun, CronSpec, MissedRule, OverlapRule};
 pub use doubt::{Doubt, Doubts};
 pub use effect::FoldStep;
+pub use escalation::{Escalation, EscalationAnswer, Severity};
 pub use event::{Event, Weight};
 pub use fault::{Fault, FaultKind, Stop};
 pub use grant::{
     Alternative, Answer, Ban, BootTime, CallPattern, Constraints, Deadline, Grant, Observe, Rate, Review, ReviewState, Scope, ShownContext,
     Terms, Token, Used,
 };
-pub use id::{BanId, CallId, GrantId, MergeId, Pid, ReviewId, TaskId, TokenId, ZoneId};
+pub use id::{ArtifactId, BanId, CallId, CronId, EscalationId, GrantId, MergeId, MessageId, Pid, ReviewId, TaskId, TokenId, ZoneId};
 pub use merge::{CommitWish, Merge, MergePath, MergeState, NOT_CHOSEN, PathChange, PreparedCommit, Side};
+pub use message::{
+    DeadLetter, DropReason, Mail, Mailbox, MessageBody, MessageHolder, MessagePriority, Recipient, ReplyStatus, SenderRelation,
+    TreeMessage, place_ms,
+};
 pub use process::{NetUse, Process, ProcessState};
+pub use program::{
+    BlockReason, EndReason, ExecuteOrder, ExecuteResult, ProcessExit, ProcessRole, Program, ProgramLimits, ProgramOriginal, ProgramReport,
+    ProgramRun, ProgramRuntime, ProgramSchedule, Supervision, TreeSignal,
+};
 pub use refusal::{Code, Missing, Refusal, RefusalKind};
 pub use remedy::{Listing, Remedy};
-pub use task::{Artifact, Base, FurtherPrompt, KeptWork, Mode, RetryCause, Task, TaskState, TaskStatus, TaskWorkspace, ToolList, UNGATED};
+pub use route::{Route, RouteRefusal, TargetRelation, route};
+pub use stored_artifact::{StoredArtifact, Visibility, readable};
+pub use task::{
+    Artifact, Base, FurtherPrompt, KeptWork, Mode, RetryCause, TASK_INPUT, Task, TaskState, TaskStatus, TaskWorkspace, ToolList, UNGATED,
+};
 pub use tier::Tier;
-pub use world::{HomePolicy, Illegal, RegisteredSite, World, Zone};
+pub use world::{DepartedProcess, HomePolicy, Illegal, RegisteredSite, World, Zone};

@@ -110,3 +110,47 @@ pub const TASKS_REMEMBERED: usize = 1_000;
 /// How long what a request may have cost beyond what is known counts against the caps, unless somebody reconciles it before. A provider's
 /// own usage page shows a request within a day.
 pub const HELD_MS: i64 = 24 * 60 * 60 * 1_000;
+/// Children of the kernel in the tree, and of others whose limits nobody said.
+pub const KERNEL_CHILDREN_MAX: u64 = 10_000;
+/// Messages that wait in one mailbox or queue. A receiver that is so far behind does not catch up.
+pub const MAILBOX_MAX: usize = 100_000;
+/// Queues with something in them, and bytes of a queue's name.
+pub const QUEUES_MAX: usize = 10_000;
+pub const QUEUE_NAME_MAX: usize = 256;
+/// Dead letters that can be read; older ones are in the journal only.
+pub const DEAD_LETTERS_MAX: usize = 1_000;
+/// How long a copy of others' traffic waits to be seen.
+pub const COPY_TTL_MS: i64 = 5 * 60_000;
+/// Messages in the mailbox of one who sees others' traffic beyond which he gets no more copies: more than anybody reads.
+pub const COPIES_MAX: usize = 1_000;
+/// Bytes of a message's kind and of its `reply_to`: words, not texts.
+pub const MESSAGE_KIND_MAX: usize = 256;
+/// Bytes of a message's body: what a gRPC message holds by default.
+pub const MESSAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// How long an agent may take to answer a message when its limits say nothing.
+pub const HANDLER_MS_DEFAULT: u64 = 300_000;
+/// Bytes of a message's body that stands beside its record; a longer one is a blob.
+pub const MESSAGE_INLINE_MAX: usize = 4 * 1024;
+/// Versions of an artifact that are kept, the latest ones.
+pub const ARTIFACT_VERSIONS_MAX: usize = 10;
+/// Artifacts of one user, all versions counted, their bytes, and bytes of a key.
+pub const ARTIFACTS_MAX: usize = 10_000;
+pub const ARTIFACT_QUOTA_BYTES: u64 = 1024 * 1024 * 1024;
+pub const ARTIFACT_KEY_MAX: usize = 1024;
+/// Bytes of one version of an artifact.
+pub const STORED_ARTIFACT_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Bytes of a log line, fields of one, and bytes of a field: what a person reads of it.
+pub const LOG_LINE_MAX: usize = 8 * 1024;
+pub const LOG_FIELDS_MAX: usize = 32;
+pub const LOG_FIELD_MAX: usize = 1024;
+/// Bytes of an escalation: its issue and the context of it.
+pub const ESCALATION_BYTES_MAX: usize = 16 * 1024;
+/// Escalations that were dealt with and can be looked at.
+pub const ESCALATIONS_REMEMBERED: usize = 1_000;
+/// Bytes of what an entry of cron says, and the longest jitter: a day.
+pub const CRON_BYTES_MAX: usize = 16 * 1024;
+pub const CRON_JITTER_MS_MAX: u64 = 86_400_000;
+/// Entries of cron.
+pub const CRONS_MAX: usize = 10_000;
+/// Crashes of a program that its supervisor looks back on.
+pub const CRASHES_REMEMBERED: usize = 16;

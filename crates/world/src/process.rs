@@ -1,6 +1,6 @@
 //! A process: anything that runs under a pid, in one tree under pid 1.
 
-use crate::{Pid, ZoneId};
+use crate::{BlockReason, Pid, ProcessExit, ProcessRole, Program, ProgramLimits, ProgramRun, Tier, ZoneId};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,6 +27,45 @@ pub struct Process {
     /// It takes no task from its queue.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub queue_paused: bool,
+    /// What it runs; `None` for workers, jobs, the operator and the kernel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<Box<Program>>,
+    /// What is known of its program's starts; there with a program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<Box<ProgramRun>>,
+    /// What it waits for while it is blocked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocked_on: Option<BlockReason>,
+    /// How it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit: Option<Box<ProcessExit>>,
+    /// Parents that it had and that are gone, the latest last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub former_parents: Vec<Pid>,
+}
+
+impl Process {
+    /// Its role in the tree. The kernel has the kernel's.
+    pub fn tree_role(&self) -> Option<ProcessRole> {
+        if self.pid == Pid::KERNEL { Some(ProcessRole::Kernel) } else { self.program.as_ref().map(|program| program.role) }
+    }
+
+    /// Its tier. The kernel and the operator may have everything.
+    pub fn tree_tier(&self) -> Option<Tier> {
+        if self.pid == Pid::KERNEL || self.pid == Pid::OPERATOR {
+            return Some(Tier::Strategic);
+        }
+        self.program.as_ref().map(|program| program.tier)
+    }
+
+    pub fn limits(&self) -> Option<&ProgramLimits> {
+        self.program.as_ref().map(|program| &program.limits)
+    }
+
+    /// The incarnation that messages are handed to: 0 where nothing runs.
+    pub fn incarnation(&self) -> u64 {
+        self.run.as_ref().map_or(0, |run| run.incarnation)
+    }
 }
 
 /// Traffic through the doors of rooms.
@@ -48,6 +87,10 @@ pub enum ProcessState {
     Running,
     /// Asked too many questions, or a person paused it.
     Paused,
+    /// Waits for a person, a budget, a child or its next start.
+    Blocked,
+    /// Waits for its next run.
+    Sleeping,
     /// Ended by itself and not yet collected.
     Zombie,
     /// Was killed.
@@ -64,6 +107,8 @@ impl ProcessState {
             ProcessState::Idle => "idle",
             ProcessState::Running => "running",
             ProcessState::Paused => "paused",
+            ProcessState::Blocked => "blocked",
+            ProcessState::Sleeping => "sleeping",
             ProcessState::Zombie => "zombie",
             ProcessState::Dead => "dead",
         }

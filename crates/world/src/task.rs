@@ -1,6 +1,6 @@
 //! A task: a piece of work with a state.
 
-use crate::{Budget, MergeId, Pid, ReviewId, TaskId, UsedRoom, ZoneId};
+use crate::{Budget, ExecuteOrder, ExecuteResult, MergeId, Pid, ReviewId, TaskId, UsedRoom, ZoneId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,6 +9,8 @@ pub struct Task {
     pub id: TaskId,
     /// The process that does it.
     pub pid: Pid,
+    /// None for a task of a process of the tree.
+    #[serde(default = "ZoneId::none", skip_serializing_if = "ZoneId::is_none")]
     pub zone: ZoneId,
     pub mode: Mode,
     pub prompt: String,
@@ -116,7 +118,16 @@ pub struct Task {
     /// Why it has stopped, while it has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped_by: Option<RetryCause>,
+    /// What a process of the tree is to do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<Box<ExecuteOrder>>,
+    /// What came of that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<Box<ExecuteResult>>,
 }
+
+/// The question of a task that needs input. The text of the yes is the input.
+pub const TASK_INPUT: &str = "task.input";
 
 impl Task {
     /// What it may do now: while its brain is asked for an artifact, read and answer.
@@ -218,6 +229,8 @@ pub enum Mode {
     Act,
     /// One call of the operator's own.
     Call,
+    /// Work of a process of the tree, in no zone.
+    Execute,
 }
 
 impl Mode {
@@ -226,6 +239,7 @@ impl Mode {
             Mode::Ask => "ask",
             Mode::Act => "act",
             Mode::Call => "call",
+            Mode::Execute => "execute",
         }
     }
 }

@@ -24,6 +24,12 @@ impl Tier {
         }
     }
 
+    /// Is it no dearer than this one?
+    pub fn is_at_most(self, other: Tier) -> bool {
+        // INVARIANT: the order of the list is from the dearest down.
+        self >= other
+    }
+
     pub fn parse(name: &str) -> Option<Tier> {
         Tier::ALL.into_iter().find(|tier| tier.as_str() == name)
     }

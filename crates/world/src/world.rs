@@ -5,15 +5,18 @@
 
 mod queue;
 pub(crate) mod transition;
+mod tree;
 
 use crate::budget;
 use crate::event::Event;
 use crate::{
-    Accounts, Ban, BanId, Budget, CallId, Cap, CapExceeded, Doubts, Grant, GrantId, Lease, Merge, MergeId, Need, OpenCall, Pid, Process,
-    Review, ReviewId, ReviewState, Scope, Task, TaskId, TaskState, Token, TokenId, ZoneId,
+    Accounts, ArtifactId, Ban, BanId, Budget, CallId, CronEntry, CronId, Doubts, Escalation, EscalationId, Grant, GrantId, Lease, Mail,
+    Merge, MergeId, MessageId, OpenCall, Pid, Process, Review, ReviewId, ReviewState, Scope, StoredArtifact, Task, TaskId, TaskState,
+    Token, TokenId, ZoneId,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+pub use tree::DepartedProcess;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct World {
@@ -36,6 +39,20 @@ pub struct World {
     /// Budgets, reservations and usage of models.
     #[serde(default)]
     pub books: Accounts,
+    /// Messages between processes.
+    #[serde(default, skip_serializing_if = "Mail::is_empty")]
+    pub mail: Mail,
+    /// What processes stored, each version.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub artifacts: BTreeMap<ArtifactId, StoredArtifact>,
+    /// Trouble that goes up the tree, and what became of it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub escalations: BTreeMap<EscalationId, Escalation>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub crons: BTreeMap<CronId, CronEntry>,
+    /// Processes that left the table and are still named by usage.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub departed: BTreeMap<Pid, DepartedProcess>,
     /// What the journal's verification found.
     #[serde(default)]
     pub doubts: Doubts,
@@ -100,6 +117,14 @@ struct Last {
     token: u64,
     merge: u64,
     zone: u64,
+    #[serde(default)]
+    message: u64,
+    #[serde(default)]
+    artifact: u64,
+    #[serde(default)]
+    escalation: u64,
+    #[serde(default)]
+    cron: u64,
 }
 
 /// An event that does not follow from the present. To record one would be a bug.
@@ -139,6 +164,19 @@ impl World {
         ZoneId(self.last.zone + 1)
     }
 
+    pub fn next_message(&self) -> MessageId {
+        MessageId(self.last.message + 1)
+    }
+    pub fn next_artifact(&self) -> ArtifactId {
+        ArtifactId(self.last.artifact + 1)
+    }
+    pub fn next_escalation(&self) -> EscalationId {
+        EscalationId(self.last.escalation + 1)
+    }
+    pub fn next_cron(&self) -> CronId {
+        CronId(self.last.cron + 1)
+    }
+
     /// A number that changes whenever what is in force in a zone does; 0 while nothing is. `None` for a zone that there is not.
     pub fn policy_version(&self, zone: ZoneId) -> Option<u64> {
         // Both only grow, so their sum is another one after each change.
@@ -173,12 +211,6 @@ impl World {
     /// `pid` and all its ancestors, itself first.
     pub fn ancestry(&self, pid: Pid) -> impl Iterator<Item = &Process> {
         std::iter::successors(self.processes.get(&pid), |process| process.parent.and_then(|parent| self.processes.get(&parent)))
-    }
-
-    /// The cap of `pid` or an ancestor that a request does not fit under. What a person has to grant comes before what passes by itself.
-    pub fn short(&self, pid: Pid, need: &Need<'_>, now_ms: i64) -> Option<CapExceeded> {
-        let all = self.ancestry(pid).filter_map(|process| self.books.accounts.get(&process.pid)?.short(process.pid, need, now_ms));
-        all.min_by_key(|short| short.what == Cap::Rate)
     }
 
     /// Every lease and whose it is.

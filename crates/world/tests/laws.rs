@@ -29,6 +29,7 @@ fn any_event() -> impl Strategy<Value = Event> {
                 role: "x".into(),
                 zone: None,
                 user: "u".into(),
+                program: None,
             }
             .into(),
             1 => ZoneOpened { pid, task: None, zone: ZoneId(c), path: format!("/z{c}"), branch: "main".into() }.into(),
@@ -43,11 +44,12 @@ fn any_event() -> impl Strategy<Value = Event> {
                 calls_max: Some(2),
                 original: None,
                 discard: false,
+                order: None,
             }
             .into(),
             4 => TaskStarted { pid, task, episode: 1 }.into(),
             5 => TaskParked { pid, task, review: ReviewId(c) }.into(),
-            6 => TaskFinished { pid, task, summary: String::new() }.into(),
+            6 => TaskFinished { pid, task, summary: String::new(), result: None }.into(),
             7..=9 => CallAdmitted {
                 pid,
                 task,
@@ -103,7 +105,7 @@ fn any_event() -> impl Strategy<Value = Event> {
             .into(),
             16 => MergeStarted { pid, task, merge: MergeId(c), by: "h".into(), snapshot: None, grants: vec![GrantId(a)], up: None }.into(),
             17 => WorkspaceOpened { pid, task, head: None, since_us: 0 }.into(),
-            _ => ProcExited { pid, task: None, killed: c > 2, reason: String::new() }.into(),
+            _ => ProcExited { pid, task: None, killed: c > 2, reason: String::new(), exit: None }.into(),
         }
     })
 }

@@ -89,6 +89,8 @@ fn measure(rules: usize, condition: Write, samples: usize) -> Result<(u64, u64),
         port: None,
         token: None,
         opinions: &[],
+        tree: None,
+        of_ancestor: false,
     };
     let standing = Standing::default();
     assert!(matches!(decide(&policy, &facts, &standing), Verdict::Allow(_)), "the bench measures an allow");

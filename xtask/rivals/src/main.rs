@@ -105,6 +105,8 @@ fn ours(rules: usize) -> Fallible<u64> {
             port: None,
             token: None,
             opinions: &[],
+            tree: None,
+            of_ancestor: false,
         };
         Ok(matches!(decide(&policy, &facts, &Standing::default()), Verdict::Allow(_)))
     })

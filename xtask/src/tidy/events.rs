@@ -48,8 +48,37 @@ const ELSEWHERE: &[Elsewhere] = &[
     Elsewhere { kind: "config.loaded", test: "crates/cli/tests/it/setup.rs", _why: FILES },
     Elsewhere { kind: "policy.home_updated", test: "crates/cli/tests/it/home_policy.rs", _why: FILES },
     Elsewhere { kind: "config.rejected", test: "crates/cli/tests/it/setup.rs", _why: FILES },
+    Elsewhere { kind: "proc.started", test: "crates/world/tests/tree/main.rs", _why: TREE },
+    Elsewhere { kind: "proc.slept", test: "crates/world/tests/tree/main.rs", _why: TREE },
+    Elsewhere { kind: "proc.woken", test: "crates/world/tests/tree/main.rs", _why: TREE },
+    Elsewhere { kind: "proc.blocked", test: "crates/world/tests/tree/main.rs", _why: TREE },
+    Elsewhere { kind: "proc.unblocked", test: "crates/world/tests/tree/main.rs", _why: TREE },
+    Elsewhere { kind: "proc.crashed", test: "crates/world/tests/tree/main.rs", _why: TREE },
+    Elsewhere { kind: "proc.restarting", test: "crates/world/tests/tree/main.rs", _why: TREE },
+    Elsewhere { kind: "proc.adopted", test: "crates/world/tests/tree/main.rs", _why: TREE },
+    Elsewhere { kind: "proc.collected", test: "crates/world/tests/tree/main.rs", _why: TREE },
+    Elsewhere { kind: "proc.reported", test: "crates/world/tests/tree/main.rs", _why: TREE },
+    Elsewhere { kind: "proc.logged", test: "crates/testkit/tests/kernel/mail.rs", _why: TREE },
+    Elsewhere { kind: "message.sent", test: "crates/world/tests/tree/main.rs", _why: TREE },
+    Elsewhere { kind: "message.delivered", test: "crates/world/tests/tree/main.rs", _why: TREE },
+    Elsewhere { kind: "message.answered", test: "crates/world/tests/tree/main.rs", _why: TREE },
+    Elsewhere { kind: "message.dropped", test: "crates/world/tests/tree/main.rs", _why: TREE },
+    Elsewhere { kind: "artifact.stored", test: "crates/world/tests/tree/main.rs", _why: TREE },
+    Elsewhere { kind: "artifact.removed", test: "crates/world/tests/tree/main.rs", _why: TREE },
+    Elsewhere { kind: "escalation.raised", test: "crates/world/tests/tree/main.rs", _why: TREE },
+    Elsewhere { kind: "escalation.passed", test: "crates/world/tests/tree/main.rs", _why: TREE },
+    Elsewhere { kind: "escalation.handled", test: "crates/world/tests/tree/main.rs", _why: TREE },
+    Elsewhere { kind: "resource.asked", test: "crates/world/tests/tree/main.rs", _why: TREE },
+    Elsewhere { kind: "resource.given", test: "crates/world/tests/tree/main.rs", _why: TREE },
+    Elsewhere { kind: "cron.added", test: "crates/world/tests/tree/shared.rs", _why: TREE },
+    Elsewhere { kind: "cron.removed", test: "crates/world/tests/tree/shared.rs", _why: TREE },
+    Elsewhere { kind: "cron.fired", test: "crates/world/tests/tree/shared.rs", _why: TREE },
+    Elsewhere { kind: "cron.ended", test: "crates/world/tests/tree/shared.rs", _why: TREE },
+    Elsewhere { kind: "proc.signalled", test: "crates/world/tests/tree/lifecycle.rs", _why: TREE },
+    Elsewhere { kind: "proc.snapshotted", test: "crates/world/tests/tree/lifecycle.rs", _why: TREE },
 ];
 
+const TREE: &str = "it comes of programs of the process tree, which scenarios have no word for";
 const DIES: &str = "a kernel must die for it, and a scenario's lives in the test's own process";
 const COMMAND: &str = "it comes of a command that scenarios have no word for";
 const FILES: &str = "it comes of a change in the home while the kernel runs";

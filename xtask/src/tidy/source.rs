@@ -125,8 +125,11 @@ pub fn read(root: &Path, folders: &[&str]) -> Result<Vec<Source>> {
 fn walk(folder: &Path, paths: &mut Vec<std::path::PathBuf>) -> Result<()> {
     for entry in std::fs::read_dir(folder).with_context(|| format!("{} cannot be read", folder.display()))? {
         let path = entry?.path();
-        if path.is_dir() && !path.ends_with("target") {
-            walk(&path, paths)?;
+        // Names and lengths of generated code are its generator's.
+        if path.is_dir() {
+            if !path.ends_with("target") && !path.ends_with("src/generated") {
+                walk(&path, paths)?;
+            }
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             paths.push(path);
         }

@@ -14,6 +14,9 @@ const KEPT: &[Kept] = &[
     ("crates/cli/src/command/demo/project.rs", "tactical: demo/scripted", "a config.yml"),
     ("crates/ledger/src/usage.rs", "strategic, tactical, operational or all", "values of a setting"),
     ("crates/ledger/src/usage.rs", "name each tier with its tokens", "values of a setting"),
+    ("crates/cli/src/command/spawn.rs", "--tier tactical", "a value of a flag"),
+    ("crates/cli/src/command/spawn.rs", "none of strategic, tactical, operational", "values of a flag"),
+    ("crates/tree/src/schedule.rs", "there is no time zone", "a time zone is not one of ours"),
     ("crates/world/src/remedy.rs", "tactical tokens", "an example of a cap, never shown"),
     ("crates/sandbox/src/oci/guest.rs", "skep: room", "the name of a process"),
 ];

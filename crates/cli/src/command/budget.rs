@@ -140,7 +140,7 @@ impl BudgetArgs {
             Some(Action::Set(set)) => {
                 let at_cap = if set.ask { AtCap::Ask } else { AtCap::Refuse };
                 let (micros, requests_per_minute, context) = (set.money, set.requests_per_minute, set.context);
-                let caps = Caps { tokens: by_tier(set.tokens)?, micros, requests_per_minute, context, at_cap };
+                let caps = Caps { tokens: by_tier(set.tokens)?, micros, requests_per_minute, context, at_cap, ..Caps::default() };
                 kernel.call::<BudgetSet>(&BudgetSetParams { pid: set.pid, budget: (!set.none).then_some(caps) }).await?;
             }
             Some(Action::Grant(grant)) => {

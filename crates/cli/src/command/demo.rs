@@ -143,7 +143,7 @@ async fn play(console: &Console, folder: &DemoFolder, performer: Performer, fast
     let passed = take(&mut kernel, &presenter, project, task).await?;
 
     presenter.act("What happened", "every process, every decision, in a chain that can be proven").await?;
-    presenter.command("skep ps");
+    presenter.command("skep ps --tree");
     presenter.table(process::list(&kernel.call::<ProcList>(&Nothing {}).await?.processes, now_ms()));
     presenter.blank();
     presenter.command(&format!("skep journal log --limit {TAIL_RECORDS}"));

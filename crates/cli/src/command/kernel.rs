@@ -30,14 +30,15 @@ pub struct KernelArgs {
 #[derive(Debug, Subcommand)]
 enum Action {
     /// Start the kernel, if it does not run
-    #[command(after_help = "Examples:\n  skep kernel start")]
-    Start,
+    #[command(after_help = "Examples:\n  skep kernel start\n  skep kernel start --grpc :50051 --startup agents.json\n\n\
+`--grpc` serves the process tree to HiveKernel's agents, SDK and dashboard; see\n`docs/hive.md`. `grpc: {listen: ADDR}` in $SKEP_HOME/config.yml says the same.")]
+    Start(TreeArgs),
     /// Stop the kernel; unfinished tasks resume at its next start
     #[command(after_help = "Examples:\n  skep kernel stop")]
     Stop,
     /// Stop the kernel and start it again; unfinished tasks go on
-    #[command(after_help = "Examples:\n  skep kernel restart")]
-    Restart,
+    #[command(after_help = "Examples:\n  skep kernel restart\n  skep kernel restart --grpc :50051")]
+    Restart(TreeArgs),
     /// Have systemd keep the kernel running
     #[command(
         after_help = "Examples:\n  skep kernel install\n  systemctl --user status skep\n\nIt writes ~/.config/systemd/user/skep.service and enables it."
@@ -54,8 +55,48 @@ enum Action {
     Run(KernelRunArgs),
 }
 
+/// How the kernel serves the process tree.
+#[derive(Clone, Debug, Default, clap::Args)]
+struct TreeArgs {
+    /// Serve the process tree over gRPC: 127.0.0.1:PORT, :PORT or unix:///PATH
+    #[arg(long, value_name = "ADDR")]
+    grpc: Option<String>,
+    /// Agents to begin with: our YAML, or HiveKernel's JSON
+    #[arg(long, value_name = "FILE")]
+    startup: Option<PathBuf>,
+}
+
+impl TreeArgs {
+    /// The kernel runs in another folder, so the file is named from the root.
+    fn options(&self) -> Result<start::TreeOptions, CommandError> {
+        if let Some(address) = &self.grpc {
+            server::check_grpc(address).map_err(|error| CommandError {
+                code: ErrorCode::BadInput,
+                what: error.message,
+                why: error.data.reason,
+                fix: error.data.hint,
+            })?;
+        }
+        let startup = match &self.startup {
+            None => None,
+            Some(path) => Some(path.canonicalize().map_err(|error| {
+                CommandError::new(ErrorCode::NotFound, format!("cannot read the startup file `{}`", path.display()))
+                    .why(error)
+                    .fix("name an existing file with `--startup FILE`")
+            })?),
+        };
+        Ok(start::TreeOptions { grpc: self.grpc.clone(), startup })
+    }
+
+    fn is_given(&self) -> bool {
+        self.grpc.is_some() || self.startup.is_some()
+    }
+}
+
 #[derive(Debug, clap::Args)]
 pub struct KernelRunArgs {
+    #[command(flatten)]
+    tree: TreeArgs,
     /// Leave the terminal's session
     #[arg(long, hide = true)]
     detached: bool,
@@ -74,10 +115,11 @@ impl KernelRunArgs {
             // A leader of a process group cannot leave, and then there is no terminal to leave either.
             let _ = rustix::process::setsid();
         }
+        let options = server::RunOptions { grpc: self.tree.grpc.clone(), startup: self.tree.startup.clone() };
         if !self.until_eof {
-            return server::run(home);
+            return server::run(home, &options);
         }
-        let code = server::run_until_eof(home, std::io::stdin().as_fd());
+        let code = server::run_until_eof(home, &options, std::io::stdin().as_fd());
         // Whoever started us removes it too; only where they are gone is it left to us.
         if let Some(folder) = self.removes.as_ref().filter(|_| has_ended(&std::io::stdin())) {
             drop(std::fs::remove_dir_all(folder));
@@ -103,9 +145,9 @@ impl KernelArgs {
 
     pub async fn run(self, console: &Console) -> ExitResult {
         match self.action {
-            Action::Start => start(console).await,
+            Action::Start(tree) => start(console, &tree).await,
             Action::Stop => stop(console).await,
-            Action::Restart => restart(console).await,
+            Action::Restart(tree) => restart(console, &tree).await,
             Action::Install => unit::install(console).await,
             Action::Uninstall => unit::uninstall(console),
             Action::Status => status(console).await,
@@ -115,15 +157,26 @@ impl KernelArgs {
     }
 }
 
-async fn start(console: &Console) -> ExitResult {
+async fn start(console: &Console, tree: &TreeArgs) -> ExitResult {
     let asked = Instant::now();
     let ran = start::running(&console.home).await?.is_some();
+    if ran && tree.is_given() {
+        return Err(CommandError::new(ErrorCode::WrongState, "the kernel runs already")
+            .why("where it serves the process tree is said when it starts")
+            .fix("the same with `skep kernel restart`"));
+    }
+    let options = tree.options()?;
+    if !ran {
+        console.wait("starting the kernel", start::connect_with(&console.home, &options)).await?;
+    }
     let status = console.kernel().await?.call::<KernelStatus>(&Nothing {}).await?;
     let took = measure::duration_us(u64::try_from(asked.elapsed().as_micros()).unwrap_or(u64::MAX));
     console.show_wrapped(&status, |status| {
         let what = if ran { "the kernel runs already" } else { "the kernel runs" };
         let line = Line::new().good("✓ ").plain(what).faint(format!("  os pid {}", status.os_pid));
-        Page(vec![if ran { line } else { line.faint(format!("  {took}")) }])
+        let mut page = Page(vec![if ran { line } else { line.faint(format!("  {took}")) }]);
+        page.0.extend(status.grpc.iter().map(|address| Line::new().faint("  grpc  ").plain(address)));
+        page
     });
     OK
 }
@@ -141,7 +194,7 @@ async fn stop(console: &Console) -> ExitResult {
     OK
 }
 
-async fn restart(console: &Console) -> ExitResult {
+async fn restart(console: &Console, tree: &TreeArgs) -> ExitResult {
     if let Some(mut kernel) = start::running(&console.home).await? {
         // One that runs is worth more than one that cannot start.
         server::check_settings(&console.home).map_err(|error| CommandError {
@@ -152,7 +205,7 @@ async fn restart(console: &Console) -> ExitResult {
         })?;
         console.wait("stopping the kernel", start::stop(&mut kernel)).await?;
     }
-    start(console).await
+    start(console, tree).await
 }
 
 async fn status(console: &Console) -> ExitResult {

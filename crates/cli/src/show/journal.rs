@@ -119,6 +119,7 @@ mod tests {
             calls_max: None,
             original: None,
             discard: false,
+            order: None,
         };
         let said = BrainSaid { pid: Pid(3), task: None, text: "hello".into() };
         let records: Vec<_> = [line(9, queued), line(10, said)].iter().filter_map(|line| ParsedRecord::parse(line)).collect();
@@ -133,7 +134,7 @@ mod tests {
     #[test]
     fn what_a_record_says_is_whole_on_a_narrow_terminal() {
         let reason = "the model cannot be reached, and the network of this machine is down since this morning";
-        let failed = TaskFailed { pid: Pid(3), task: Some(TaskId(1)), reason: reason.into() };
+        let failed = TaskFailed { pid: Pid(3), task: Some(TaskId(1)), reason: reason.into(), result: None };
         let record = ParsedRecord::parse(&line(9, failed)).unwrap();
         let page = log(std::slice::from_ref(&record), 10_000, &TimeZone::UTC, Some(80));
         let expected = "\

@@ -30,6 +30,9 @@ pub fn status(status: &KernelStatusResult, now_ms: i64) -> Page {
     if status.reviews_open > 0 {
         root = root.under(fact("reviews", Line::new().wait(format!("{} open", status.reviews_open)).faint(", see `skep review`")));
     }
+    for address in &status.grpc {
+        root = root.under(fact("grpc", Line::new().plain(address)));
+    }
     if status.disk_full {
         root = root.under(fact("disk", Line::new().bad("full").faint(", brains wait until there is space again")));
     }
@@ -183,6 +186,7 @@ mod tests {
             verification: VerificationStatus::Doubted,
             disk_full: true,
             settings_rejected: Some("config.yml:3:1: what is this".into()),
+            grpc: Vec::new(),
         };
         let expected = "\
 ● kernel  skep 0.1.0

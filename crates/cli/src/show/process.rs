@@ -9,7 +9,8 @@ pub fn mark(state: ProcessState) -> Line {
     let (tone, mark) = match state {
         ProcessState::Idle => (Tone::Faint, "○"),
         ProcessState::Running => (Tone::Good, "●"),
-        ProcessState::Paused => (Tone::Wait, "◍"),
+        ProcessState::Paused | ProcessState::Blocked => (Tone::Wait, "◍"),
+        ProcessState::Sleeping => (Tone::Faint, "◌"),
         ProcessState::Zombie => (Tone::Faint, "✓"),
         ProcessState::Dead => (Tone::Bad, "✗"),
     };
@@ -25,7 +26,7 @@ pub fn word(state: ProcessState) -> &'static str {
     }
 }
 
-/// `skep ps`. A process whose parent is not listed stands at the top, so that none is lost.
+/// `skep ps --tree`. A process whose parent is not listed stands at the top, so that none is lost.
 pub fn list(processes: &[ProcView], now_ms: i64) -> Page {
     let mut page = Page::new();
     let listed = |pid| processes.iter().any(|process| process.pid == pid);
@@ -53,7 +54,10 @@ fn below(processes: &[ProcView], parent: &ProcView, now_ms: i64, depth: usize) -
             let zone = process.zone.map(repository);
             let mut zones = processes.iter().filter_map(|process| process.zone);
             let first = zones.next();
-            let mut node = Node::new(mark(process.state).strong(&process.name))
+            let program = process.program.as_deref();
+            let head = mark(process.state).strong(&process.name);
+            let is_free = program.is_some_and(|program| !program.confined && !program.image.is_empty());
+            let mut node = Node::new(if is_free { head.bad(" unconfined") } else { head })
                 .cell(Line::new().faint(format!("pid {}", process.pid)))
                 .cell(Line::new().plain(word(process.state)))
                 .cell(Line::new().name(task.as_deref().unwrap_or("—")))
@@ -95,6 +99,10 @@ pub(crate) mod tests {
             brain: None,
             queue_paused: false,
             starts_afresh: false,
+            user: String::new(),
+            program: None,
+            tokens: 0,
+            model: None,
         }
     }
 

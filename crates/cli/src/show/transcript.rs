@@ -313,6 +313,7 @@ mod tests {
                 calls_max: None,
                 original: None,
                 discard: false,
+                order: None,
             }
             .into(),
             TaskStarted { pid, task, episode: 1 }.into(),
@@ -327,7 +328,7 @@ mod tests {
             CallFinished { pid, task, call: CallId(9), ok: false, output: json!({"stderr": "no\n"}), blob: None, blob_bytes: 0, ms: 1_200 }
                 .into(),
             done(vec![path("a.sh", None), path("b.sh", Some("no"))]).into(),
-            TaskFinished { pid, task, summary: "added".into() }.into(),
+            TaskFinished { pid, task, summary: "added".into(), result: None }.into(),
         ]);
         let expected = "\
 task-1  act  \"add it\"

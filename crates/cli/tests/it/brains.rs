@@ -193,6 +193,30 @@ fn uses_our_tools(client: &Client) {
     assert_eq!(site.leftovers(), Vec::<String>::new());
 }
 
+/// A client directs others: it spawns an agent, stores something for it, and is refused what is above it.
+fn directs_others(client: &Client) {
+    let script = "on \"greeting\"\n  call agent_spawn name=helper role=worker\nthen\n  on result contains \"pid\"\n    \
+                  call artifact_store key=plan content=\"count to three\" visibility=subtree\n  else\n    say Nobody was spawned.\n\
+                  then\n  on result contains \"art-1\"\n    call agent_spawn name=boss tier=strategic\n  else\n    say Nothing was stored.\n\
+                  then\n  on result contains \"builtin:spawn-tier\"\n    say I direct one and no more.\n  else\n    say Nobody minded.\n";
+    let site = site(client, script, None);
+    let said = site.ok(&["act", "Please write the greeting", "--brain", client.brain, "--await"]);
+    assert!(said.contains("I direct one and no more."), "{said}");
+    let admitted = of(&site, "call.admitted");
+    let run = admitted.iter().find(|call| call["tool"] == "brain.run").unwrap();
+    let spawn = admitted.iter().find(|call| call["tool"] == "proc.spawn").unwrap_or_else(|| panic!("{admitted:?}"));
+    assert_eq!(
+        (&spawn["pid"], &spawn["task"], &spawn["of"]),
+        (&run["pid"], &run["task"], &run["call"]),
+        "a call of the client's own process"
+    );
+    let spawned = of(&site, "proc.spawned").into_iter().find(|process| process["name"] == "helper").unwrap();
+    assert_eq!((&spawned["parent"], &spawned["program"]["tier"]), (&run["pid"], &json!("operational")));
+    let refused = of(&site, "call.refused").into_iter().find(|call| call["tool"] == "proc.spawn").unwrap();
+    assert_eq!(refused["rules"], json!(["builtin:spawn-tier"]));
+    assert_eq!(site.json(&["journal", "verify"])["findings"], json!([]));
+}
+
 /// The kernel dies while a client works: the client dies with it, and the next kernel goes on in the same conversation and workspace.
 /// `kills` does this to each client, at any instant.
 fn outlives_the_kernel(client: &Client) {
@@ -228,6 +252,11 @@ fn claude_outlives_the_kernel() {
 #[test]
 fn claude_uses_the_kernels_own_tools() {
     uses_our_tools(&CLAUDE);
+}
+
+#[test]
+fn claude_directs_others() {
+    directs_others(&CLAUDE);
 }
 
 #[test]

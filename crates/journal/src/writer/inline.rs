@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use super::{Shared, Writer, WriterOrder, WriterSlot};
 
 /// A disk that makes a write take longer than this would hold up the thread of whoever waits. Then the writer's own thread has its turn.
-const INLINE_MAX: Duration = Duration::from_millis(2);
+const INLINE_MAX: Duration = Duration::from_millis(25);
 /// For so long.
 const SLOW_PAUSE: Duration = Duration::from_secs(1);
 

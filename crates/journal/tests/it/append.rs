@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
-use journal::{Class, Draft, Filter, Journal, JournalError, Options, Receipt};
+use journal::{BodyChanges, Class, Draft, Filter, Journal, JournalError, Options, Receipt};
 
 use crate::{draft, filled, open, security};
 
@@ -183,4 +183,44 @@ fn files_are_private() {
     for dir in ["", "keys", "blobs", "vault"] {
         assert_eq!(mode(dir), 0o700, "{dir}");
     }
+}
+
+#[test]
+fn a_body_stands_beside_its_record_until_it_is_removed() {
+    let home = tempfile::tempdir().unwrap();
+    let (journal, _) = open(home.path());
+    let text: std::sync::Arc<[u8]> = b"a body in the clear".as_slice().into();
+    let put = BodyChanges { put: vec![(7, text.clone()), (8, text.clone())], remove: Vec::new() };
+    journal.append_with(vec![draft(0)], put).wait().unwrap();
+    assert_eq!(journal.bodies(&[7, 9]).unwrap(), [Some(text.to_vec()), None]);
+    journal.append_with(vec![draft(1)], BodyChanges { put: Vec::new(), remove: vec![7] }).wait().unwrap();
+    assert_eq!(journal.body_ids().unwrap(), [8]);
+    assert!(journal.verify().unwrap().is_intact());
+    journal.close();
+    for file in ["journal.db", "journal.db-wal"] {
+        let bytes = std::fs::read(home.path().join(file)).unwrap_or_default();
+        assert!(!bytes.windows(text.len()).any(|window| window == &*text), "{file} has it in the clear");
+    }
+    let (journal, opened) = open(home.path());
+    assert_eq!(opened.findings, vec![]);
+    assert_eq!(journal.bodies(&[7, 8]).unwrap(), [None, Some(text.to_vec())]);
+    journal.close();
+    let db = rusqlite::Connection::open(home.path().join("journal.db")).unwrap();
+    db.execute("UPDATE body SET id = 9 WHERE id = 8", []).unwrap();
+    drop(db);
+    let (journal, _) = open(home.path());
+    assert!(matches!(journal.bodies(&[9]), Err(JournalError::BadFile { .. })), "a body belongs to its number");
+}
+
+#[test]
+fn a_journal_from_before_bodies_gets_their_table() {
+    let home = tempfile::tempdir().unwrap();
+    filled(home.path(), 3);
+    rusqlite::Connection::open(home.path().join("journal.db")).unwrap().execute_batch("DROP TABLE body").unwrap();
+    assert!(journal::verify(home.path()).unwrap().is_intact());
+    let (journal, opened) = open(home.path());
+    assert_eq!(opened.findings, vec![]);
+    let put = BodyChanges { put: vec![(1, b"x".as_slice().into())], remove: Vec::new() };
+    journal.append_with(vec![draft(3)], put).wait().unwrap();
+    assert_eq!(journal.body_ids().unwrap(), [1]);
 }

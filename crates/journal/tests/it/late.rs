@@ -119,3 +119,32 @@ fn a_security_event_is_never_late() {
     let (journal, _) = crate::open(home.path());
     drop(journal.append_late(vec![crate::security(0)]));
 }
+
+/// Somebody who appends alone writes the record on its own thread; many at once leave it to the writer's, and nothing is lost in between.
+#[test]
+fn some_come_alone_and_some_together() {
+    const ROUNDS: u64 = 40;
+    let home = tempfile::tempdir().unwrap();
+    let (journal, _) = crate::open(home.path());
+    for round in 0..ROUNDS {
+        let first = round * 5;
+        assert_eq!(journal.append(vec![crate::draft(first)]).wait().unwrap().last_seq, first);
+        assert_eq!(journal.head().count, first + 1, "it is durable when its ticket says so");
+        std::thread::scope(|scope| {
+            for n in 1..5 {
+                let journal = &journal;
+                scope.spawn(move || match (round + n) % 3 {
+                    // Nobody waits for it: the thread writes it all the same.
+                    0 => drop(journal.append(vec![crate::draft(first + n)])),
+                    1 => drop(journal.append(vec![crate::security(first + n)]).wait().unwrap()),
+                    _ => drop(journal.append_late(vec![crate::draft(first + n)]).wait().unwrap()),
+                });
+            }
+        });
+        journal.barrier().wait().unwrap();
+        assert_eq!(journal.head().count, first + 5);
+    }
+    journal.close();
+    let report = journal::verify(home.path()).unwrap();
+    assert!(report.is_intact() && report.records == ROUNDS * 5, "{report:?}");
+}

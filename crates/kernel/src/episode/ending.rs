@@ -117,7 +117,7 @@ pub(super) async fn stop(kernel: &Kernel, pid: Pid, id: TaskId, stopping: Stoppi
     let Stopping { reason, cause, remedy } = stopping;
     let pending = kernel.ledger.commit(|world, _| match world.tasks.get(&id) {
         Some(task) if task.state.at_rest() => (Vec::new(), ()),
-        Some(task) if task.replays.is_some() => (vec![TaskFailed { pid, task: Some(id), reason }.into()], ()),
+        Some(task) if task.replays.is_some() => (vec![TaskFailed { pid, task: Some(id), reason, result: None }.into()], ()),
         Some(task) => {
             // Its model was refused because it had made all its calls.
             let is_refused = matches!(cause, RetryCause::Budget | RetryCause::Model);
@@ -133,7 +133,7 @@ pub(super) async fn stop(kernel: &Kernel, pid: Pid, id: TaskId, stopping: Stoppi
 /// Records that a task failed, and closes its workspace.
 pub(crate) async fn fail(kernel: &Kernel, pid: Pid, id: TaskId, reason: String) -> Result<(), Fault> {
     let pending = kernel.ledger.commit(|world, _| match world.tasks.get(&id) {
-        Some(task) if !task.state.ended() => (vec![TaskFailed { pid, task: Some(id), reason }.into()], ()),
+        Some(task) if !task.state.ended() => (vec![TaskFailed { pid, task: Some(id), reason, result: None }.into()], ()),
         _ => (Vec::new(), ()),
     })?;
     pending.durable().await?;

@@ -6,7 +6,7 @@ use crate::Kernel;
 use crate::file_thread::on_own_thread;
 use std::os::fd::AsFd;
 use workspace::diff::{FILE_BYTES_MAX, FileGone, compared};
-use workspace::{FileState, FileVersion, MergeDiff, MergePlan, Tree, aside};
+use workspace::{FileState, FileTree, FileVersion, MergeDiff, MergePlan, aside};
 use world::{Code, Event, Fault, Merge, MergeState, Refusal, Stop, TaskId, TaskState};
 
 impl Kernel {
@@ -142,7 +142,7 @@ impl Kernel {
         if opened.sight.hides(path).is_some() || opened.other_name(path).is_some() {
             return None;
         }
-        let old = match aside(|| Tree::through(opened.room.root().as_fd(), &opened.project)?.now(path)).ok()? {
+        let old = match aside(|| FileTree::through(opened.room.root().as_fd(), &opened.project)?.now(path)).ok()? {
             FileState::File { bytes, .. } if bytes.len() <= FILE_BYTES_MAX => bytes,
             FileState::Absent => Vec::new(),
             FileState::File { .. } | FileState::Link { .. } | FileState::Folder | FileState::Other => return None,

@@ -64,7 +64,7 @@ impl State {
                 self.late_until = ticket.place().map(|place| place.last_seq).or(self.late_until);
                 ticket
             }
-            false => journal.append(drafts),
+            false => journal.append_with(drafts, std::mem::take(&mut self.bodies)),
         }
     }
 

@@ -1,8 +1,8 @@
 //! What no rule can loosen, and what the world adds: grants and budgets.
 
 use crate::{check, facts, read, rules, show};
-use policy::{Builtin, Facts, Guard, RealPath, Standing, Verdict, decide};
-use world::{Code, GrantId, Mode};
+use policy::{Builtin, Facts, Guard, RealPath, Standing, TreeFacts, Verdict, decide};
+use world::{Code, GrantId, Mode, TargetRelation};
 
 const ALL: &str = "name: all, match: { syscall: '*' }, action: allow";
 const ASK: &str = "name: ask, match: { syscall: fs.write }, action: require_review, reason: look first";
@@ -199,4 +199,21 @@ fn every_field_of_a_condition_is_matched() {
             "deny: `fs.write` on `src/lib.rs` is denied: no rule allows it []",
         );
     }
+}
+
+#[test]
+fn calls_of_the_tree_are_allowed_where_nobody_speaks() {
+    let own = TreeFacts { relation: Some(TargetRelation::Child), ..TreeFacts::default() };
+    let kill = Facts { tool: "proc.kill", paths: &[], tree: Some(&own), ..facts() };
+    check("", &kill, "allow [builtin:tree]");
+    check("", &Facts { of_ancestor: true, ..kill.clone() }, "allow [builtin:tree]");
+    check("", &Facts { tool: "log.write", tree: None, ..kill.clone() }, "allow [builtin:tree]");
+    check("", &Facts { tool: "shell.run", ..kill.clone() }, "deny: `shell.run` is denied: no rule allows it []");
+    check("name: no, match: { syscall: 'proc.*' }, action: deny", &kill, "deny: `proc.kill` is denied by `no` [no]");
+    check("name: ask, match: { syscall: proc.kill }, action: require_review, reason: look first", &kill, "review: look first [ask]");
+    let foreign = TreeFacts { relation: Some(TargetRelation::Sibling), ..TreeFacts::default() };
+    let denied =
+        "deny: `proc.kill` is denied by `builtin:own-branch`: a process directs only itself and those below it [builtin:own-branch]";
+    check(ALL, &Facts { tree: Some(&foreign), ..kill.clone() }, denied);
+    check("", &Facts { tree: Some(&foreign), ..kill }, denied);
 }

@@ -9,6 +9,7 @@ mod laws;
 mod settled;
 mod shortcomings;
 mod told;
+mod tree;
 mod written;
 
 use policy::{Facts, Policy, RealPath, Standing, Verdict, decide};
@@ -38,6 +39,8 @@ pub fn facts() -> Facts<'static> {
         port: None,
         token: None,
         opinions: &[],
+        tree: None,
+        of_ancestor: false,
     }
 }
 

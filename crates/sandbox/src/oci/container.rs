@@ -12,7 +12,7 @@ use super::api::ContainerState;
 use super::{EngineKind, GUEST, Inner, guest, image, orphan, speakable};
 use crate::fault::SandboxError;
 use crate::mount::{self, Private};
-use crate::order::{OpenOrder, ShareOrder, SpawnOrder};
+use crate::order::{JobOrder, OpenOrder, ShareOrder};
 use crate::resolver;
 use crate::seccomp;
 use crate::share;
@@ -37,7 +37,7 @@ impl Container {
         engine: &Arc<Inner>,
         image: &str,
         workspace: &OpenOrder,
-        job: &SpawnOrder,
+        job: &JobOrder,
         (link, private): (&std::path::Path, &Private),
         until_gone: watch::Sender<()>,
     ) -> Result<Container, SandboxError> {
@@ -106,7 +106,7 @@ pub(super) async fn remove_once(engine: Arc<Inner>, name: String) {
 const REMOVAL_PAUSES_MS: [u64; 9] = [50, 100, 200, 400, 800, 1600, 3200, 6400, 12_800];
 
 /// Everything that closes it, in the words of the engine's API.
-fn body(engine: &Inner, image: &str, workspace: &OpenOrder, job: &SpawnOrder, binds: Vec<String>) -> Result<Value, SandboxError> {
+fn body(engine: &Inner, image: &str, workspace: &OpenOrder, job: &JobOrder, binds: Vec<String>) -> Result<Value, SandboxError> {
     let limits = &job.limits;
     let is_podman = engine.settings.kind == EngineKind::Podman;
     let own = if is_podman { "private" } else { "" };
@@ -179,7 +179,7 @@ const MASKED: &[&str] = &[
     "/sys",
 ];
 
-fn security(engine: &Inner, job: &SpawnOrder) -> Result<Vec<String>, SandboxError> {
+fn security(engine: &Inner, job: &JobOrder) -> Result<Vec<String>, SandboxError> {
     // Labels of SELinux would keep it from reading the host's own programs.
     let mut options = vec!["no-new-privileges".to_owned(), "label=disable".to_owned(), seccomp_option(engine, job)?];
     if engine.settings.kind == EngineKind::Podman {
@@ -245,7 +245,7 @@ fn ulimits(limits: &Limits) -> Value {
 const PROCESSES_OF_ALL: u64 = 16_384;
 
 /// Docker takes a profile itself, Podman the path of one.
-fn seccomp_option(engine: &Inner, job: &SpawnOrder) -> Result<String, SandboxError> {
+fn seccomp_option(engine: &Inner, job: &JobOrder) -> Result<String, SandboxError> {
     let internet = guest::asks_names(job);
     let profile = seccomp::profile(internet).to_string();
     if engine.settings.kind == EngineKind::Docker {

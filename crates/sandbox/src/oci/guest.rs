@@ -21,7 +21,7 @@ use crate::inlet;
 use crate::job;
 use crate::landlock::{self, Landlock};
 use crate::namespace;
-use crate::order::{ActOrder, Bytes, SpawnOrder};
+use crate::order::{ActOrder, Bytes, JobOrder};
 use crate::packet;
 use crate::process;
 use crate::resolver::Resolver;
@@ -47,7 +47,7 @@ pub(super) struct GuestOrder {
     pub(super) project: Bytes,
     /// The project, and binds that the job may write.
     pub(super) writable: Vec<Bytes>,
-    pub(super) job: SpawnOrder,
+    pub(super) job: JobOrder,
 }
 
 /// Guest to kernel; `Started` brings the doors, the inlets, the terminal, and the resolver if the job [`asks_names`].
@@ -142,7 +142,7 @@ fn out_of_the_way(fd: OwnedFd) -> io::Result<OwnedFd> {
 }
 
 /// Whether a job could ask for names: without internet sockets, which the engine's filter refuses, it cannot.
-pub(super) fn asks_names(job: &SpawnOrder) -> bool {
+pub(super) fn asks_names(job: &JobOrder) -> bool {
     job.profile == Profile::StandardNet || !job.doors.is_empty() || job.inlets > 0
 }
 

@@ -22,7 +22,7 @@ use crate::fault::SandboxError;
 use crate::launcher::Mounted;
 use crate::link::Unreported;
 use crate::mount::{self, Private};
-use crate::order::{MaskOrder, OpenOrder, SpawnOrder, Uncovered};
+use crate::order::{JobOrder, MaskOrder, OpenOrder, Uncovered};
 use crate::packet;
 use crate::spec::{Enforcement, Usage};
 use crate::sys;
@@ -77,7 +77,7 @@ impl ContainerRoom {
     }
 
     /// Starts a job in a new container. `files` are its streams and the report.
-    pub(crate) async fn start(&self, mut job: SpawnOrder, files: Vec<OwnedFd>) -> Result<Underway, SandboxError> {
+    pub(crate) async fn start(&self, mut job: JobOrder, files: Vec<OwnedFd>) -> Result<Underway, SandboxError> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let link = Listener::open(self.folder(id)).map_err(SandboxError::io("making a container's socket"))?;
         let private = Private::mount(self.order.work.path(), id, &job.limits).map_err(SandboxError::io("mounting a job's /tmp"))?;

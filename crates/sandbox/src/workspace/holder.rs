@@ -10,7 +10,7 @@ use crate::cgroup::{Cgroups, Group};
 use crate::dying::UnclaimedJob;
 use crate::fault::SandboxError;
 use crate::link::{JobSlot, Link, Unreported};
-use crate::order::SpawnOrder;
+use crate::order::JobOrder;
 
 /// A room, as the kernel holds it: by its holder's socket and pidfd. Dropping it ends the holder and every job.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub(super) struct HeldRoom {
 
 impl HeldRoom {
     /// Starts a job and waits until its first process runs.
-    pub(super) async fn start(&self, order: SpawnOrder, files: Vec<OwnedFd>) -> Result<Underway, SandboxError> {
+    pub(super) async fn start(&self, order: JobOrder, files: Vec<OwnedFd>) -> Result<Underway, SandboxError> {
         let group = self.cgroups.open(&order.limits).map(Arc::new);
         let (mut place, started, unreported) = self.link.expect()?;
         let joins = group.iter().flat_map(|group| group.joins());

@@ -6,11 +6,11 @@ use std::path::{Component, PathBuf};
 
 use crate::fault::SandboxError;
 use crate::inlet::Inlets;
-use crate::order::{ActOrder, Bytes, SpawnOrder};
+use crate::order::{ActOrder, Bytes, JobOrder};
 use crate::spec::{Act, Door, JobSpec};
 
 /// The order for a job; its id comes with its place on the list.
-pub(super) fn order(spec: &JobSpec) -> Result<SpawnOrder, SandboxError> {
+pub(super) fn order(spec: &JobSpec) -> Result<JobOrder, SandboxError> {
     let bad = |why| Err(SandboxError::BadJob { why });
     if spec.profile == crate::spec::Profile::Strict {
         return bad("no program starts under `strict`; a child of ours loads it by itself");
@@ -41,5 +41,5 @@ pub(super) fn order(spec: &JobSpec) -> Result<SpawnOrder, SandboxError> {
     let env = spec.env.iter().map(|(key, value)| (key.clone().into(), value.clone().into())).collect();
     let (doors, inlets, terminal) = (spec.doors.clone(), spec.inlets, spec.terminal);
     let (profile, limits) = (spec.profile, spec.limits.clone());
-    Ok(SpawnOrder { id: 0, act, env, cwd: cwd.into(), profile, limits, terminal, doors, inlets })
+    Ok(JobOrder { id: 0, act, env, cwd: cwd.into(), profile, limits, terminal, doors, inlets })
 }

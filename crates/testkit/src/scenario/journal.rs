@@ -214,6 +214,7 @@ fn detail(event: &Event) -> String {
         | Event::WorkspaceResumed(_)
         | Event::WorkspaceBased(_)
         | Event::WorkspaceClosed(_) => String::new(),
+        other => super::tree_line::detail(other),
     }
 }
 

@@ -1,9 +1,11 @@
 //! Whole kernels in this process, each test with one of its own. One program holds all these tests, because linking is what takes long.
 
 mod blobs;
+mod brains;
 mod door;
 mod egress;
 mod fields;
+mod mail;
 mod overlays;
 mod rights;
 mod stall;
@@ -17,9 +19,11 @@ fn main() -> ExitCode {
     }
     let rooms = [
         ("blobs", blobs::tests()),
+        ("brains", brains::tests()),
         ("door", door::tests()),
         ("egress", egress::tests()),
         ("fields", fields::tests()),
+        ("mail", mail::tests()),
         ("overlays", overlays::tests()),
         ("rights", rights::tests()),
         ("stall", stall::tests()),

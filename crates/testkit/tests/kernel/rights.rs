@@ -68,6 +68,7 @@ fn play<F: Future<Output = Result<(), Stop>>>(test: fn(Ground) -> F) -> Result<(
                 role: "helper".into(),
                 zone: Some(zone),
                 user: "u".into(),
+                program: None,
             };
             kernel.ledger.record(worker).await?;
             let other = ProcSpawned {
@@ -78,6 +79,7 @@ fn play<F: Future<Output = Result<(), Stop>>>(test: fn(Ground) -> F) -> Result<(
                 role: "foreman".into(),
                 zone: Some(zone),
                 user: "v".into(),
+                program: None,
             };
             kernel.ledger.record(other).await?;
             test(Ground { kernel: kernel.clone(), zone, project: bed.project() }).await
@@ -177,6 +179,7 @@ async fn merged(Ground { kernel, zone, project }: Ground) -> Result<(), Stop> {
             calls_max: None,
             original: None,
             discard: false,
+            order: None,
         })
         .await?;
     // Another task wakes the queue.

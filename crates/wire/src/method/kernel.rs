@@ -28,6 +28,9 @@ pub struct KernelStatusResult {
     /// Why the operator's own files are not in force as they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settings_rejected: Option<String>,
+    /// Where the process tree is served over gRPC.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub grpc: Vec<String>,
 }
 
 /// How `config.yml` and `prices.yaml` in the home stand.

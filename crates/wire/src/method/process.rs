@@ -1,5 +1,6 @@
 //! The process tree.
 
+use crate::method::program::ProgramView;
 use serde::{Deserialize, Serialize};
 use world::{NetUse, Pid, ProcessState, TaskId, ZoneId};
 
@@ -21,6 +22,9 @@ pub struct ProcView {
     pub parent: Option<Pid>,
     pub name: String,
     pub role: String,
+    /// The operating-system user it acts for.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub user: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<ZoneId>,
     /// Its repository and branch, for people: `myrepo@main`.
@@ -47,6 +51,15 @@ pub struct ProcView {
     /// Its brain kept that it has no conversation to go on with: each turn begins anew. Only `zone.status` tells.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub starts_afresh: bool,
+    /// What it runs; workers, jobs, the operator and the kernel have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<Box<ProgramView>>,
+    /// Tokens that it used itself.
+    #[serde(default)]
+    pub tokens: u64,
+    /// The model that it asked last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
 }
 
 impl ProcView {

@@ -7,6 +7,32 @@ const OPERATOR: Principal = Principal::Operator { os_pid: 100, started_ticks: 7 
 const PROCESS: Principal = Principal::Process { pid: Pid(4) };
 const TOKEN: Principal = Principal::Token { token: TokenId(3) };
 
+/// What a process of the tree may ask for. It answers no review and changes no policy, grant, budget or merge.
+const FOR_PROCESSES: [&str; 22] = [
+    "proc.spawn",
+    "proc.kill",
+    "proc.wait",
+    "proc.execute",
+    "proc.info",
+    "proc.children",
+    "proc.siblings",
+    "message.send",
+    "message.subscribe",
+    "message.list",
+    "artifact.store",
+    "artifact.read",
+    "artifact.list",
+    "escalation.raise",
+    "resource.usage",
+    "resource.request",
+    "log.write",
+    "metric.report",
+    "event.follow",
+    "cron.add",
+    "cron.remove",
+    "cron.list",
+];
+
 #[test]
 fn ids_find_their_rows_and_names_are_noun_and_verb() {
     for (place, row) in ROWS.iter().enumerate() {
@@ -22,11 +48,18 @@ fn ids_find_their_rows_and_names_are_noun_and_verb() {
 fn each_row_lets_in_its_callers_and_tells_the_others_who_may() {
     for row in ROWS {
         assert_eq!(allows(&OPERATOR, row.id), Ok(()), "{}", row.name);
+        let is_for_processes = FOR_PROCESSES.contains(&row.name);
+        let others = if is_for_processes { "the operator or a process of the tree" } else { "the operator" };
         for (principal, name) in [(PROCESS, "process 4"), (TOKEN, "token t-3")] {
+            if is_for_processes && principal == PROCESS {
+                assert_eq!(allows(&principal, row.id), Ok(()), "{}", row.name);
+                continue;
+            }
             let refusal = allows(&principal, row.id).unwrap_err();
-            assert_eq!(refusal, Refusal::new(world::Code::Denied, format!("{name} may not call `{}`: only the operator may", row.name)));
+            assert_eq!(refusal, Refusal::new(world::Code::Denied, format!("{name} may not call `{}`: only {others} may", row.name)));
         }
     }
+    assert!(FOR_PROCESSES.iter().all(|name| MethodId::from_name(name).is_some()));
 }
 
 /// The control of the test above: a row with other callers lets in exactly those.
@@ -35,14 +68,19 @@ fn a_row_for_others_lets_others_in() {
     let row = MethodRow { callers: &[PrincipalKind::Process, PrincipalKind::Token], ..*MethodId::ToolList.row() };
     assert_eq!((row.allows(&PROCESS), row.allows(&TOKEN)), (Ok(()), Ok(())));
     let refusal = row.allows(&OPERATOR).unwrap_err();
-    assert_eq!(refusal.reason, "operator may not call `tool.list`: only a process in a sandbox or the holder of a token may");
+    assert_eq!(refusal.reason, "operator may not call `tool.list`: only a process of the tree or the holder of a token may");
 }
 
-/// A change is never dropped half done, unless dropping it is how a client ends it.
+/// A change is never dropped half done, unless dropping it is how a client ends it: whoever waits for an end and hangs up has not taken note of it.
 #[test]
 fn only_reads_and_streams_are_dropped_and_one_method_ends_the_kernel() {
     for row in ROWS {
-        assert!(row.hang_up == HangUp::Finishes || row.effect == Effect::Reads || row.delivery == Delivery::Stream, "{}", row.name);
+        let is_wait = row.id == MethodId::ProcWait;
+        assert!(
+            is_wait || row.hang_up == HangUp::Finishes || row.effect == Effect::Reads || row.delivery == Delivery::Stream,
+            "{}",
+            row.name
+        );
     }
     let ends: Vec<&str> = ROWS.iter().filter(|row| row.effect == Effect::EndsKernel).map(|row| row.name).collect();
     assert_eq!(ends, ["kernel.stop"]);

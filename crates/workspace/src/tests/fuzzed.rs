@@ -6,7 +6,7 @@ mod fuzz;
 use super::oracle::{self, Thing};
 use super::overlays::{Met, check};
 use super::random::Random;
-use super::{State, Tree};
+use super::{FileTree, State};
 use crate::links::After;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ const PARTS: &[&str] = &["a", "b", "c", "d", "..", "..", "..", ".", "", ".git", 
 #[test]
 fn links() {
     let folder = tempfile::tempdir().unwrap();
-    let tree = Tree::at(folder.path().to_owned()).unwrap();
+    let tree = FileTree::at(folder.path().to_owned()).unwrap();
     fuzz::bytes("links", |input| {
         let mut random = Random::of_bytes(input);
         let mut things = BTreeMap::new();

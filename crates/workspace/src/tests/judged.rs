@@ -1,6 +1,6 @@
 //! Where links lead and what is a repository, by the project as it will be.
 
-use super::{FrozenPath, State, Tree};
+use super::{FileTree, FrozenPath, State};
 use crate::links::Origin;
 use crate::whole::{Swaps, settle};
 use std::fs;
@@ -18,7 +18,7 @@ fn check(project: &[&str], changes: &[&str], stays: &[&str]) {
             None => fs::write(path, "x").unwrap(),
         }
     }
-    let tree = Tree::at(folder.path().to_owned()).unwrap();
+    let tree = FileTree::at(folder.path().to_owned()).unwrap();
     let file = || State::File { blob: String::new(), mode: None, owner: None };
     let link = |target: &str| State::Link { target: target.into() };
     let frozen_path = |line: &&str| {

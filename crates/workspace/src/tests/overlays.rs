@@ -10,7 +10,7 @@ use crate::apply::MergeStep;
 use crate::freeze;
 use crate::frozen::FrozenPath;
 use crate::links::Origin;
-use crate::tree::{FileState, State, Tree};
+use crate::tree::{FileState, FileTree, State};
 use crate::whole::{self, Fate, Swaps};
 use rustix::fs::{CWD, Mode};
 use sandbox::{Change, ChangeKind, FileKind};
@@ -199,7 +199,7 @@ fn frozen(site: &Site, refused: &dyn Fn(&Path) -> bool, ignored: &dyn Fn(&Path) 
         found.changes.iter().filter(|change| ignored(&change.path)).filter_map(|change| change.path.to_str()).map(str::to_owned).collect();
     let swaps = Swaps::of(&found.changes, &ignored, &found.refused);
     let named: Vec<Change> = found.changes.into_iter().filter(|change| change.path.to_str().is_some()).collect();
-    let (upper, tree) = (Tree::at(site.upper()).unwrap(), Tree::at(site.project()).unwrap());
+    let (upper, tree) = (FileTree::at(site.upper()).unwrap(), FileTree::at(site.project()).unwrap());
     let mut going = Vec::new();
     for change in freeze::whole(named) {
         let path = change.path.to_str().unwrap().to_owned();

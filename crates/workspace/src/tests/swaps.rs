@@ -5,7 +5,7 @@ use crate::apply::{MergeStep, apply_steps};
 use crate::place::CrashPoint;
 use crate::progress::MergeProgress;
 use crate::tests::oracle;
-use crate::tree::Tree;
+use crate::tree::FileTree;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -143,7 +143,7 @@ fn what_nobody_knows_beside_a_place_is_kept_and_named() {
 fn without_an_exchange_a_replacement_needs_a_persons_word() {
     let mut vault = TestBlobs::default();
     let carry_out = |folder: &Path, steps: &[MergeStep], vault: &TestBlobs, at: &dyn Fn(usize, CrashPoint)| {
-        let tree = Tree { exchanges: false, ..Tree::at(folder.to_owned()).unwrap() };
+        let tree = FileTree { exchanges: false, ..FileTree::at(folder.to_owned()).unwrap() };
         let list: Vec<_> = steps.iter().map(|step| (step, &step.before, &step.after)).collect();
         let mut told = Vec::new();
         apply_steps(&tree, &list, &|name| vault.blob(name), (&MergeProgress::default(), at), &mut told).unwrap();

@@ -188,7 +188,7 @@ impl Accounts {
         let charged = (charged.0.min(AMOUNT_MAX), charged.1.min(AMOUNT_MAX));
         let Some(reserved) = self.unreserve(line, call, charged, held, at_ms) else { return };
         for pid in line {
-            self.accounts.entry(*pid).or_default().spent.add(&reserved.tier, charged.0, charged.1);
+            self.accounts.entry(*pid).or_default().spend(&reserved.tier, charged.0, charged.1, at_ms);
         }
         let Reserved { pid, provider, model, tier, task, .. } = reserved;
         self.enter(Row { day: day(at_ms), pid, provider, model, tier, task }, figures, charged);
@@ -332,7 +332,7 @@ impl Accounts {
     pub(crate) fn lose_lease(&mut self, line: &[Pid], pid: Pid, id: CallId, at_ms: i64) {
         for Lease { tier, tokens, micros, .. } in self.end_leases(line, pid, |lease| lease.id == id) {
             for of in line {
-                self.accounts.entry(*of).or_default().spent.add(&tier, tokens, micros);
+                self.accounts.entry(*of).or_default().spend(&tier, tokens, micros, at_ms);
             }
             let figures = UsageTotals { input: tokens, micros, estimated: 1, ..UsageTotals::default() };
             let row = Row { day: day(at_ms), pid, provider: UNRECORDED.into(), model: "lease".into(), tier, task: None };

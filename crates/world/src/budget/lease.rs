@@ -5,7 +5,8 @@
 //! while its own record is written. **Invariant.** What may have left without a record is never more than what is leased on disk; what of
 //! that did leave is held when a world was folded from disk, and the rest goes back ([`super::crash`]).
 
-use super::{AMOUNT_MAX, Account, Cap, CapExceeded, Need, Spend};
+use super::allot::View;
+use super::{AMOUNT_MAX, CapExceeded, Need};
 use crate::event::{BudgetLeased, BudgetReturned, ModelReserved};
 use crate::{CallId, Event, Pid, TaskId, World};
 use serde::{Deserialize, Serialize};
@@ -77,7 +78,7 @@ impl LeasePool {
             && self.draw(lease.id, &need)
         {
             let left = (lease.tokens.saturating_sub(need.tokens), lease.micros.saturating_sub(need.micros));
-            let (carved, share) = carve(world, bid, lease.id, left, (0, 0)).unzip();
+            let (carved, share) = carve(world, bid, lease.id, left, (0, 0), now_ms).unzip();
             let events = [Some(reserved(bid, Some(lease.id))), carved].into_iter().flatten().collect();
             return Ok(Plan { events, ahead: true, share });
         }
@@ -87,7 +88,7 @@ impl LeasePool {
             return Ok(Plan { events, ahead: false, share: None });
         }
         let (id, left) = lease.map_or((bid.call, (0, 0)), |lease| (lease.id, (lease.tokens, lease.micros)));
-        let (carved, share) = carve(world, bid, id, left, (need.tokens, need.micros)).unzip();
+        let (carved, share) = carve(world, bid, id, left, (need.tokens, need.micros), now_ms).unzip();
         let events = [Some(reserved(bid, None)), carved].into_iter().flatten().collect();
         Ok(Plan { events, ahead: false, share })
     }
@@ -133,20 +134,25 @@ fn reserved(bid: &ReservationRequest<'_>, lease: Option<CallId>) -> Event {
 
 /// Nobody is refused for what others only might need: gives the leases back that are in the way, if that is enough.
 fn recalled(world: &World, need: &Need<'_>, pid: Pid, now_ms: i64) -> Result<Vec<Event>, CapExceeded> {
-    let accounts = || world.ancestry(pid).filter_map(|process| Some((process.pid, world.books.accounts.get(&process.pid)?)));
-    let without = |account: &Account| Account { leased: Spend::default(), ..account.clone() };
-    let still = accounts().filter_map(|(pid, account)| without(account).short(pid, need, now_ms));
-    if let Some(short) = still.min_by_key(|short| short.what == Cap::Rate) {
+    let still = world.shorts(pid, need, View { now_ms, leases: false });
+    if let Some(short) = still.into_iter().min_by_key(|short| short.what.passes()) {
         return Err(short);
     }
-    let short: Vec<Pid> = accounts().filter(|(pid, account)| account.short(*pid, need, now_ms).is_some()).map(|(pid, _)| pid).collect();
+    let short: Vec<Pid> = world.shorts(pid, need, View { now_ms, leases: true }).into_iter().map(|short| short.pid).collect();
     let in_the_way = world.leases().filter(|(pid, _)| world.ancestry(*pid).any(|process| short.contains(&process.pid)));
     Ok(in_the_way.map(|(pid, lease)| give_back(pid, lease)).collect())
 }
 
 /// What is set aside beside a request, when the lease could not pay for another one like it. `left` is in the lease after this request,
 /// `taken` is taken from the accounts for it.
-fn carve(world: &World, bid: &ReservationRequest<'_>, lease: CallId, left: (u64, u64), taken: (u64, u64)) -> Option<(Event, Share)> {
+fn carve(
+    world: &World,
+    bid: &ReservationRequest<'_>,
+    lease: CallId,
+    left: (u64, u64),
+    taken: (u64, u64),
+    now_ms: i64,
+) -> Option<(Event, Share)> {
     let ReservationRequest { pid, task, need, .. } = *bid;
     let covers = |have: (u64, u64)| have.0 >= need.tokens && have.1 >= need.micros;
     if covers(left) || need.tokens.max(need.micros) > AMOUNT_MAX / REQUESTS {
@@ -154,12 +160,9 @@ fn carve(world: &World, bid: &ReservationRequest<'_>, lease: CallId, left: (u64,
     }
     let mut tokens = (need.tokens * REQUESTS).saturating_sub(left.0);
     let mut micros = (need.micros * REQUESTS).saturating_sub(left.1);
-    for process in world.ancestry(pid) {
-        let Some(account) = world.books.accounts.get(&process.pid) else { continue };
-        let (left_tokens, left_micros) = account.left(need.tier);
-        tokens = tokens.min(left_tokens.saturating_sub(taken.0) / PART);
-        micros = micros.min(left_micros.saturating_sub(taken.1) / PART);
-    }
+    let (left_tokens, left_micros) = world.left(pid, need.tier, Some(now_ms));
+    tokens = tokens.min(left_tokens.saturating_sub(taken.0) / PART);
+    micros = micros.min(left_micros.saturating_sub(taken.1) / PART);
     if !covers((left.0 + tokens, left.1 + micros)) {
         return None;
     }

@@ -136,6 +136,7 @@ fn a_cap_of_a_task_is_passed_by_no_request() {
             priority: 0,
             calls_max: None,
             original: None,
+            order: None,
             discard: false,
         };
         run.world.apply(&queued.into(), 0);

@@ -133,7 +133,7 @@ impl Run {
         let mut run = Run::default();
         for (pid, parent) in PARENTS {
             let (pid, parent, name) = (Pid(pid), parent.map(Pid), format!("p{pid}"));
-            run.record(ProcSpawned { pid, task: None, parent, name, role: "r".into(), zone: None, user: "u".into() }.into());
+            run.record(ProcSpawned { pid, task: None, parent, name, role: "r".into(), zone: None, user: "u".into(), program: None }.into());
         }
         run.sync();
         run

@@ -1,10 +1,9 @@
 //! Budgets, leases, and what requests to models cost.
 
 use super::{CheckResult, Transition, alive, ensure, task_mut, unended};
-use crate::budget::Cap;
 use crate::event::{
     BudgetAsked, BudgetGranted, BudgetLeased, BudgetLost, BudgetReconciled, BudgetReturned, BudgetSet, BudgetWarned, ModelHeld,
-    ModelReleased, ModelReserved, ModelUsed,
+    ModelReleased, ModelReserved, ModelUsed, ResourceAsked, ResourceGiven,
 };
 use crate::{CallId, CapExceeded, Held, Lease, Need, Pid, Reserved, World, limits};
 
@@ -24,6 +23,8 @@ impl Transition for BudgetSet {
         let under = |pid: &Pid| world.ancestry(*pid).any(|process| process.pid == self.pid);
         let below: Vec<Pid> = world.books.leases.keys().copied().filter(under).collect();
         below.into_iter().for_each(|pid| release(world, pid));
+        // A person's word takes the place of what was allotted.
+        world.return_allotment(self.pid);
         let account = world.books.accounts.entry(self.pid).or_default();
         account.budget = self.budget.clone();
         account.warned.clear();
@@ -69,9 +70,8 @@ impl Transition for BudgetLeased {
         alive(world, self.pid)?;
         let other = world.lease(self.pid, &self.tier).filter(|lease| lease.id != self.lease);
         ensure(other.is_none(), || format!("process {} has another lease", self.pid))?;
-        let accounts = world.ancestry(self.pid).filter_map(|process| world.books.accounts.get(&process.pid));
-        let fits = |(tokens, micros): (u64, u64)| self.tokens <= tokens && self.micros <= micros;
-        ensure(accounts.map(|account| account.left(&self.tier)).all(fits), || format!("there is less left than {} needs", self.lease))
+        let (tokens, micros) = world.left(self.pid, &self.tier, None);
+        ensure(self.tokens <= tokens && self.micros <= micros, || format!("there is less left than {} needs", self.lease))
     }
 
     fn apply(&self, world: &mut World, _at_ms: i64) {
@@ -130,7 +130,7 @@ impl Transition for ModelReserved {
             return ensure(enough, || format!("the lease {id} does not hold it"));
         }
         match world.short(self.pid, &need, world.now_ms) {
-            Some(CapExceeded { what, pid, .. }) if what != Cap::Rate => Err(format!("the {what} of process {pid} would be passed")),
+            Some(CapExceeded { what, pid, .. }) if !what.passes() => Err(format!("the {what} of process {pid} would be passed")),
             _ => Ok(()),
         }
     }
@@ -140,6 +140,9 @@ impl Transition for ModelReserved {
         let (pid, task, lease) = (self.pid, self.task, self.lease);
         let reserved = Reserved { pid, provider, model, tier, tokens: self.tokens, micros: self.micros, lease, task };
         let line = line(world, self.pid);
+        if let Some(run) = world.processes.get_mut(&self.pid).and_then(|process| process.run.as_deref_mut()) {
+            run.uses_gateway = true;
+        }
         world.books.reserve(&line, self.call, reserved, at_ms);
     }
 }
@@ -203,6 +206,24 @@ impl Transition for ModelReleased {
             return world.books.unsettled(&line, self.call, (0, 0), 0);
         }
         world.books.release(&line, self.call, (self.tokens, self.micros));
+    }
+}
+
+impl Transition for ResourceAsked {
+    fn check(&self, world: &World) -> CheckResult {
+        alive(world, self.pid)?;
+        ensure(world.processes.contains_key(&self.of), || format!("no process {}", self.of))
+    }
+}
+
+impl Transition for ResourceGiven {
+    fn check(&self, world: &World) -> CheckResult {
+        alive(world, self.pid)?;
+        world.check_given(self)
+    }
+
+    fn apply(&self, world: &mut World, _at_ms: i64) {
+        world.give(self);
     }
 }
 

@@ -1,6 +1,6 @@
 //! The kernel itself, its journal and its blobs.
 
-use super::{CheckResult, Transition, call, ensure, task_mut};
+use super::{CheckResult, Transition, call, ensure, program, task_mut};
 use crate::event::{
     BlobForgotten, ConfigLoaded, ConfigRejected, JournalAcknowledged, JournalDoubted, JournalResealed, KernelStarted, KernelStopped,
     RecordsDropped,
@@ -8,8 +8,9 @@ use crate::event::{
 use crate::{Pid, Scope, World};
 
 impl Transition for KernelStarted {
-    fn apply(&self, world: &mut World, _at_ms: i64) {
+    fn apply(&self, world: &mut World, at_ms: i64) {
         world.starts += 1;
+        program::end_all(world, at_ms);
         world.is_running = true;
         // Time that passes without a kernel is nobody's.
         world.tasks.values_mut().for_each(|task| task.running_since_ms = None);

@@ -1,8 +1,8 @@
 //! Processes.
 
-use super::{CheckResult, Transition, alive, budget, ensure, task_mut};
+use super::{CheckResult, Transition, alive, budget, ensure, program, task_mut};
 use crate::event::{ProcExited, ProcPaused, ProcResumed, ProcSpawned, QueuePaused, QueueResumed, WorkerEnrolled};
-use crate::{NetUse, Pid, Process, ProcessState, World};
+use crate::{BlockReason, NetUse, Pid, Process, ProcessState, ProgramRun, ProgramRuntime, World};
 
 impl Transition for ProcSpawned {
     fn check(&self, world: &World) -> CheckResult {
@@ -10,11 +10,16 @@ impl Transition for ProcSpawned {
         match self.parent {
             None => ensure(self.pid == Pid::KERNEL, || "only the kernel has no parent".into()),
             Some(parent) => alive(world, parent),
+        }?;
+        match (&self.program, self.parent) {
+            (Some(of), Some(parent)) => program::check_spawn(world, parent, of),
+            _ => Ok(()),
         }
     }
 
     fn apply(&self, world: &mut World, at_ms: i64) {
         world.last.pid = world.last.pid.max(self.pid.0);
+        let waits = self.program.as_ref().is_some_and(|program| program.runtime != ProgramRuntime::Virtual);
         let process = Process {
             pid: self.pid,
             parent: self.parent,
@@ -22,14 +27,22 @@ impl Transition for ProcSpawned {
             role: self.role.clone(),
             zone: self.zone,
             user: self.user.clone(),
-            state: ProcessState::Idle,
+            state: if waits { ProcessState::Blocked } else { ProcessState::Idle },
             started_ms: at_ms,
             calls_made: 0,
             net: NetUse::default(),
             brain: None,
             queue_paused: false,
+            run: self.program.as_ref().map(|_| Box::new(ProgramRun::default())),
+            program: self.program.clone(),
+            blocked_on: waits.then_some(BlockReason::Start),
+            exit: None,
+            former_parents: Vec::new(),
         };
         world.processes.insert(self.pid, process);
+        if let Some(budget) = self.program.as_ref().and_then(|program| program.budget.as_ref()) {
+            world.allot(self.pid, budget);
+        }
         // The process of a job, which works in the rooms of that task.
         if let Some(task) = task_mut(world, self.task) {
             task.workers.insert(self.pid);
@@ -39,12 +52,22 @@ impl Transition for ProcSpawned {
 
 impl Transition for ProcExited {
     fn check(&self, world: &World) -> CheckResult {
-        alive(world, self.pid)
+        alive(world, self.pid)?;
+        let child = world.live_children(self.pid).next();
+        ensure(child.is_none(), || format!("its child {} has nobody yet", child.map(|child| child.pid).unwrap_or_default()))?;
+        let task = world.open_tasks(self.pid).next();
+        ensure(task.is_none(), || format!("{} is not over", task.map(|task| task.id.to_string()).unwrap_or_default()))
     }
 
-    fn apply(&self, world: &mut World, _at_ms: i64) {
+    fn apply(&self, world: &mut World, at_ms: i64) {
         set(world, self.pid, if self.killed { ProcessState::Dead } else { ProcessState::Zombie });
         budget::release(world, self.pid);
+        world.return_allotment(self.pid);
+        program::leave(world, self.pid, at_ms);
+        if let Some(process) = world.processes.get_mut(&self.pid) {
+            process.blocked_on = None;
+            process.exit.clone_from(&self.exit);
+        }
     }
 }
 
@@ -66,6 +89,9 @@ impl Transition for ProcResumed {
 
     fn apply(&self, world: &mut World, _at_ms: i64) {
         set(world, self.pid, ProcessState::Idle);
+        if world.processes.get(&self.pid).is_some_and(|process| process.program.is_some()) {
+            program::go_on(world, self.pid);
+        }
     }
 }
 
@@ -115,6 +141,13 @@ fn pause_queue(world: &mut World, pid: Pid, is_paused: bool) {
 pub(super) fn set(world: &mut World, pid: Pid, state: ProcessState) {
     if let Some(process) = world.processes.get_mut(&pid) {
         process.state = state;
+    }
+}
+
+/// One that has nothing to do gets to work.
+pub(super) fn run(world: &mut World, pid: Pid) {
+    if world.processes.get(&pid).is_some_and(|process| process.state == ProcessState::Idle) {
+        set(world, pid, ProcessState::Running);
     }
 }
 

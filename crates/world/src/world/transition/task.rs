@@ -1,12 +1,13 @@
 //! Tasks, from the queue to their end.
 
-use super::{CheckResult, Transition, alive, ensure, in_state, process, task, task_mut, unended};
+use super::{CheckResult, Transition, alive, ensure, in_state, process, program, task, task_mut, unended};
 use crate::event::{
     ArtifactKept, HookFailed, HookStarted, SkillUsed, TaskCancelled, TaskContinued, TaskFailed, TaskFinished, TaskNarrowed, TaskParked,
     TaskQueued, TaskStarted, TaskStopped, TaskTagged, TaskTried, WorkDropped, WorkKept,
 };
 use crate::{
-    Artifact, CallPattern, FurtherPrompt, Grant, KeptWork, Pid, ProcessState, ReviewState, Scope, Task, TaskId, TaskState, World, limits,
+    Artifact, CallPattern, ExecuteResult, FurtherPrompt, Grant, KeptWork, Mode, Pid, ReviewState, Scope, Task, TaskId, TaskState, World,
+    limits,
 };
 use std::collections::BTreeMap;
 
@@ -14,6 +15,10 @@ impl Transition for TaskQueued {
     fn check(&self, world: &World) -> CheckResult {
         alive(world, self.pid)?;
         ensure(self.task == Some(world.next_task()), || "not the next task id".into())?;
+        if self.mode == Mode::Execute {
+            let of_tree = world.processes.get(&self.pid).is_some_and(|process| process.program.is_some());
+            return ensure(of_tree && self.zone.is_none(), || format!("process {} has no program for it", self.pid));
+        }
         ensure(world.zones.contains_key(&self.zone), || format!("no {}", self.zone))
     }
 
@@ -67,6 +72,8 @@ impl Transition for TaskQueued {
             summary: None,
             remedy: None,
             stopped_by: None,
+            order: self.order.clone(),
+            result: None,
         };
         world.tasks.insert(id, task);
     }
@@ -158,7 +165,13 @@ fn end_hook(world: &mut World, id: Option<TaskId>, artifact: &str, came: Artifac
 impl Transition for TaskStarted {
     fn check(&self, world: &World) -> CheckResult {
         let task = task(world, self.task)?;
-        ensure(!task.state.at_rest(), || format!("{} is {}", task.id, task.state.as_str()))
+        ensure(!task.state.at_rest(), || format!("{} is {}", task.id, task.state.as_str()))?;
+        if task.mode != Mode::Execute || task.state == TaskState::Running {
+            return Ok(());
+        }
+        let bound = world.processes.get(&task.pid).and_then(|process| process.limits()?.tasks);
+        let running = world.running_tasks(task.pid) as u64;
+        ensure(bound.is_none_or(|bound| running < bound), || format!("process {} works on {running} tasks, and may on no more", task.pid))
     }
 
     fn apply(&self, world: &mut World, at_ms: i64) {
@@ -169,9 +182,7 @@ impl Transition for TaskStarted {
             task.running_since_ms = Some(at_ms);
             task.hook = None;
         }
-        if world.processes.get(&self.pid).is_some_and(|p| p.state == ProcessState::Idle) {
-            process::set(world, self.pid, ProcessState::Running);
-        }
+        program::answered(world, self.pid);
     }
 }
 
@@ -187,6 +198,9 @@ impl Transition for TaskParked {
             task.rest(at_ms);
         }
         process::rest(world, self.pid);
+        if task(world, self.task).is_ok_and(|task| task.mode == Mode::Execute) {
+            program::await_person(world, self.pid);
+        }
     }
 }
 
@@ -196,6 +210,7 @@ impl Transition for TaskFinished {
     }
 
     fn apply(&self, world: &mut World, at_ms: i64) {
+        keep_result(world, self.task, self.result.as_deref());
         end(world, self.pid, self.task, TaskState::Done, &self.summary, at_ms);
     }
 }
@@ -206,6 +221,7 @@ impl Transition for TaskFailed {
     }
 
     fn apply(&self, world: &mut World, at_ms: i64) {
+        keep_result(world, self.task, self.result.as_deref());
         end(world, self.pid, self.task, TaskState::Failed, &self.reason, at_ms);
     }
 }
@@ -315,6 +331,12 @@ impl Transition for TaskTried {
     }
 }
 
+fn keep_result(world: &mut World, id: Option<TaskId>, result: Option<&ExecuteResult>) {
+    if let Some(task) = task_mut(world, id) {
+        task.result = result.map(|result| Box::new(result.clone()));
+    }
+}
+
 fn end(world: &mut World, pid: Pid, id: Option<TaskId>, state: TaskState, summary: &str, at_ms: i64) {
     if let Some(task) = task_mut(world, id) {
         task.rest(at_ms);
@@ -325,6 +347,7 @@ fn end(world: &mut World, pid: Pid, id: Option<TaskId>, state: TaskState, summar
         task.proposes_kept = false;
     }
     void_questions(world, id);
+    program::unpark(world, pid);
     // A yes for one exact call of this task has nothing left to be used on, and a session's answers end with it; a wider one outlives the
     // task that asked.
     let of_task = |task: Option<TaskId>, pid: Pid| task.is_some() && task == id && pid != Pid::OPERATOR;

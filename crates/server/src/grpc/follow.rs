@@ -1,0 +1,41 @@
+//! What happens in the tree, as a stream. It is read from the journal at the reader's own pace, so a slow reader loses nothing and holds up nobody.
+
+use futures_util::Stream;
+use futures_util::stream::unfold;
+use hive::generated::core::{ProcessEvent, SubscribeEventsRequest};
+use hive::tonic::Status;
+use tree::{Tree, TreeEvent};
+
+/// `since_seq` 0 is from now on, as the contract says.
+pub(super) fn events(tree: &Tree, request: SubscribeEventsRequest) -> impl Stream<Item = Result<ProcessEvent, Status>> + Send + use<> {
+    let events = tree.events(Some(request.since_seq).filter(|seq| *seq > 0));
+    unfold(events, |mut events| async move {
+        let event = events.next().await?;
+        Some((Ok(shown(event)), events))
+    })
+}
+
+fn shown(event: TreeEvent) -> ProcessEvent {
+    ProcessEvent {
+        seq: event.seq,
+        timestamp_ms: event.at_ms,
+        r#type: event.kind,
+        pid: event.pid,
+        ppid: event.ppid,
+        name: event.name,
+        role: event.role,
+        tier: event.tier,
+        model: event.model,
+        state: event.state,
+        old_state: event.old_state,
+        new_state: event.new_state,
+        level: event.level,
+        message: event.message,
+        reply_to: event.reply_to,
+        payload_preview: event.fields.get("payload_preview").cloned().unwrap_or_default(),
+        trace_id: event.fields.get("trace_id").cloned().unwrap_or_default(),
+        trace_span: event.fields.get("trace_span").cloned().unwrap_or_default(),
+        message_id: event.message_id,
+        fields: event.fields.into_iter().collect(),
+    }
+}

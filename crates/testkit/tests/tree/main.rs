@@ -1,0 +1,37 @@
+//! The process tree with real programs: Python agents in rooms, each test with a kernel of its own.
+#![expect(clippy::unwrap_used, reason = "a test with a main of its own is no test to the lint")]
+
+mod brains;
+mod cheap_agent;
+mod ground;
+mod letters;
+mod lives;
+mod random;
+mod rooms;
+mod rules;
+
+use std::process::ExitCode;
+use testkit::harness::{self, Test};
+
+fn main() -> ExitCode {
+    if let Some(ended) = harness::child().or_else(cheap_agent::child) {
+        return ended;
+    }
+    if std::env::args().nth(1).is_some_and(|first| first == rules::VICTIM) {
+        return match rules::victim() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(why) => {
+                eprintln!("{why}");
+                ExitCode::FAILURE
+            }
+        };
+    }
+    let named = |room: &str, test: Test| Test { name: format!("{room}::{}", test.name), ..test };
+    let brains = brains::tests().into_iter().map(|test| named("brains", test));
+    let letters = letters::tests().into_iter().map(|test| named("letters", test));
+    let lives = lives::tests().into_iter().map(|test| named("lives", test));
+    let random = random::tests().into_iter().map(|test| named("random", test));
+    let rooms = rooms::tests().into_iter().map(|test| named("rooms", test));
+    let rules = rules::tests().into_iter().map(|test| named("rules", test));
+    harness::main(&brains.chain(letters).chain(lives).chain(random).chain(rooms).chain(rules).collect::<Vec<_>>())
+}

@@ -1,0 +1,430 @@
+//! Tasks of processes: queued, worked on by the program, parked for a person, and settled.
+//!
+//! **Invariant.** A task is on record before its program hears of it, and its outcome is before anybody else does. It runs within its time and
+//! within the number of tasks that its process may work on; what an interruption leaves is kept.
+
+use crate::calls::{CallEffect, TreeCall};
+use crate::end::{execute_result, of_tree, own_children};
+use crate::live::LiveProgram;
+use crate::order::TaskOrder;
+use crate::syscall::TaskHost;
+use crate::{Tree, TreeFuture};
+use gate::TreeRequest;
+use hive::generated::agent::{TaskRequest, TaskResult};
+use hive::{ExecutionEnd, LinkErrorKind};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+use world::event::{TaskFailed, TaskFinished, TaskPrioritized, TaskQueued, TaskStarted};
+use world::{
+    Code, Event, ExecuteOrder, ExecuteResult, Fault, FaultKind, Mode, Pid, ProcessState, ProgramRuntime, Refusal, Stop, Task, TaskId,
+    TaskState, World, ZoneId,
+};
+
+/// Bytes of a task's output that its record has; a longer one is a blob beside it.
+const OUTPUT_BYTES_MAX: usize = 16 * 1024;
+/// Characters of its summary.
+const SUMMARY_CHARS: usize = 200;
+/// How long a program has to break a task off before it is killed.
+const INTERRUPT_MAX: Duration = Duration::from_secs(5);
+/// How long the end of a program, and its record, may come after its connection broke.
+const END_KNOWN_WITHIN: Duration = Duration::from_secs(2);
+/// Tasks of one process that wait: whoever is so far behind does not catch up.
+const QUEUED_MAX: usize = 1_000;
+
+/// A task that a program works on.
+pub(crate) struct RunningTask {
+    pub pid: Pid,
+    /// How the program knows it.
+    wire_id: String,
+    /// What it had when it was interrupted.
+    partial: Option<TaskResult>,
+}
+
+/// A task's texts as they were given, where the record has them without their secrets.
+#[derive(Clone, Serialize, Deserialize)]
+struct TaskText {
+    prompt: String,
+    params: BTreeMap<String, String>,
+}
+
+/// How a task came to its end.
+enum TaskOutcome {
+    Done(ExecuteResult),
+    Failed { reason: String, result: Option<ExecuteResult> },
+}
+
+impl Tree {
+    /// Has a process do something, and waits for what comes of it.
+    pub fn execute(&self, by: Pid, target: Pid, order: TaskOrder, only_children: bool) -> TreeFuture<'_, Result<ExecuteResult, Stop>> {
+        Box::pin(async move {
+            let text = TaskText { prompt: order.description.clone(), params: order.params.clone() };
+            let task = self.queue_task(by, target, order, only_children).await?;
+            let me = self.me.upgrade().ok_or_else(crate::spawn::stopping)?;
+            // What was begun is finished also when the caller goes away.
+            let run = tokio::spawn(async move { me.run_task(task, text).await });
+            run.await.map_err(|error| Fault::new(FaultKind::Bug, "a task was lost", error))?
+        })
+    }
+
+    async fn queue_task(&self, by: Pid, target: Pid, order: TaskOrder, only_children: bool) -> Result<TaskId, Stop> {
+        let original = self.keep_task_text(&order).await?;
+        let context = if order.context.is_empty() { None } else { Some(self.ledger.keep(&order.context)?) };
+        let input = json!({ "pid": target.0, "description": order.description, "params": order.params, "label": order.label });
+        let about = Some(TreeRequest::Direct { target, only_children });
+        let call = TreeCall { by, tool: "proc.execute", input, about, read_only: false };
+        let queued = self.commit_call(call, |world, _, _| {
+            let process = of_tree(world, target)?;
+            let limits = process.limits().copied().unwrap_or_default();
+            if process.program.as_ref().is_some_and(|program| program.runtime == ProgramRuntime::Virtual) {
+                return Err(Refusal::new(Code::WrongState, format!("process {target} is virtual: nothing runs that could execute a task")));
+            }
+            if world.open_tasks(target).count() >= QUEUED_MAX {
+                return Err(Refusal::new(Code::Exhausted, format!("process {target} has {QUEUED_MAX} tasks that are not done")));
+            }
+            let task = world.next_task();
+            let timeout_ms = order.timeout.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+            let bound = timeout_ms.into_iter().chain(limits.timeout_ms).min();
+            let asked = ExecuteOrder {
+                by,
+                params: order.params.clone(),
+                label: order.label.clone(),
+                parent_task: order.parent_task.clone(),
+                context: context.clone(),
+            };
+            let queued = TaskQueued {
+                pid: target,
+                task: Some(task),
+                zone: ZoneId::NONE,
+                mode: Mode::Execute,
+                prompt: order.description.clone(),
+                brain: String::new(),
+                priority: 0,
+                calls_max: None,
+                original: original.clone(),
+                discard: false,
+                order: Some(Box::new(asked)),
+            };
+            let mut events: Vec<Event> = vec![queued.into()];
+            if let Some(timeout_ms) = bound {
+                let scheduled =
+                    world::event::TaskScheduled { pid: target, task: Some(task), after: Vec::new(), timeout_ms: Some(timeout_ms) };
+                events.push(scheduled.into());
+            }
+            Ok(CallEffect { events, output: json!({ "task": task.to_string() }), value: task })
+        });
+        match queued.await {
+            Ok(task) => Ok(task),
+            Err(stop) => {
+                if let Some(name) = original {
+                    self.ledger.delete_original(name)?;
+                }
+                Err(own_children(stop, only_children, "execute_on"))
+            }
+        }
+    }
+
+    async fn keep_task_text(&self, order: &TaskOrder) -> Result<Option<String>, Stop> {
+        let is_plain = |text: &String| matches!(self.ledger.redactor.text(text), Cow::Borrowed(_));
+        if is_plain(&order.description) && order.params.values().all(is_plain) {
+            return Ok(None);
+        }
+        let text = TaskText { prompt: order.description.clone(), params: order.params.clone() };
+        let bytes = serde_json::to_vec(&text).map_err(|error| Fault::new(FaultKind::Bug, "a task cannot be written", error))?;
+        let journal = self.ledger.journal().clone();
+        let kept = tokio::task::spawn_blocking(move || {
+            let vault = journal.vault();
+            let name = format!("execute-{}-{}", vault.digest(&bytes), UNIX_EPOCH.elapsed().unwrap_or_default().as_nanos());
+            vault.put_durably(&name, &bytes).map(|()| name)
+        });
+        let kept = kept.await.map_err(|error| Fault::new(FaultKind::Bug, "the task was not kept", error))?;
+        Ok(Some(kept.map_err(ledger::fault)?))
+    }
+
+    async fn task_text(&self, task: &Task) -> Result<TaskText, Fault> {
+        let Some(name) = task.original.clone() else {
+            let params = task.order.as_ref().map(|order| order.params.clone()).unwrap_or_default();
+            return Ok(TaskText { prompt: task.prompt.clone(), params });
+        };
+        let journal = self.ledger.journal().clone();
+        let read = tokio::task::spawn_blocking(move || journal.vault().get(&name)).await;
+        let read = read.map_err(|error| Fault::new(FaultKind::Bug, "the task was not read", error))?.map_err(ledger::fault)?;
+        let bytes = read.ok_or_else(|| Fault::new(FaultKind::Io, "the task held a secret", "it is not kept any more"))?;
+        serde_json::from_slice(&bytes).map_err(|error| Fault::new(FaultKind::Bug, "a kept task cannot be read", error))
+    }
+
+    /// Works off what was queued for a process before it was started again.
+    pub(crate) fn take_up_tasks(self: &Arc<Self>, pid: Pid) {
+        let waiting: Vec<Task> = self.ledger.look(|world| {
+            let queued = world.open_tasks(pid).filter(|task| task.state == TaskState::Queued);
+            queued.filter(|task| !self.queued.lock().contains(&task.id)).cloned().collect()
+        });
+        for task in waiting {
+            let me = Arc::clone(self);
+            tokio::spawn(async move {
+                let run = async { me.run_task(task.id, me.task_text(&task).await?).await };
+                if let Err(stop) = run.await {
+                    world::log!("skep: {} came to nothing: {stop}", task.id);
+                }
+            });
+        }
+    }
+
+    /// Works a queued task off.
+    async fn run_task(self: &Arc<Self>, id: TaskId, text: TaskText) -> Result<ExecuteResult, Stop> {
+        self.queued.lock().insert(id);
+        let outcome = self.work_off(id, text).await;
+        self.queued.lock().remove(&id);
+        self.running.lock().remove(&id);
+        let settled = self.settle_task(id, outcome).await;
+        if let Some(pid) = self.ledger.look(|world| world.tasks.get(&id).map(|task| task.pid)) {
+            self.rest(pid).await?;
+        }
+        settled
+    }
+
+    async fn work_off(self: &Arc<Self>, id: TaskId, text: TaskText) -> TaskOutcome {
+        let failed = |reason: String| TaskOutcome::Failed { reason, result: None };
+        let Some(task) = self.ledger.look(|world| world.tasks.get(&id).cloned()) else { return failed("it is gone".to_owned()) };
+        let pid = task.pid;
+        let live = match self.wake(pid, &format!("{id} is for it")).await {
+            Ok(live) => live,
+            Err(fault) => return failed(fault.to_string()),
+        };
+        match self.begin_task(id).await {
+            Ok(true) => {}
+            Ok(false) => return failed("its process ended".to_owned()),
+            Err(fault) => return failed(fault.to_string()),
+        }
+        let order = task.order.unwrap_or_default();
+        let wire_id = if order.label.is_empty() { id.to_string() } else { order.label.clone() };
+        let context = match order.context.as_deref().map(|blob| self.ledger.blob(blob)).transpose() {
+            Ok(context) => context.unwrap_or_default(),
+            Err(fault) => return failed(fault.to_string()),
+        };
+        let request = TaskRequest {
+            task_id: wire_id.clone(),
+            description: text.prompt,
+            params: text.params.into_iter().collect(),
+            timeout_seconds: task.timeout_ms.map_or(0, |ms| u32::try_from(ms.div_ceil(1_000)).unwrap_or(u32::MAX)),
+            context,
+            parent_task_id: order.parent_task.clone().unwrap_or_default(),
+            ..TaskRequest::default()
+        };
+        self.running.lock().insert(id, RunningTask { pid, wire_id: wire_id.clone(), partial: None });
+        let host = TaskHost::new(Arc::clone(self), pid, id);
+        let drive = live.link.execute(request, None).drive(&host);
+        tokio::pin!(drive);
+        let ended = tokio::select! {
+            ended = &mut drive => ended,
+            () = self.over_time(id, task.timeout_ms) => {
+                let seconds = task.timeout_ms.unwrap_or(0) as f64 / 1_000.0;
+                let reason = format!("timeout: it took longer than {seconds} s");
+                return self.break_off(&live, id, &wire_id, reason, &mut drive).await;
+            }
+        };
+        match ended {
+            Ok(ExecutionEnd::Completed(result)) => TaskOutcome::Done(execute_result(result, false)),
+            Ok(ExecutionEnd::Failed { message, result }) => {
+                let is_partial = self.running.lock().get(&id).is_some_and(|running| running.partial.is_some());
+                let result = self.partial_of(id).or(result).map(|result| execute_result(result, is_partial));
+                TaskOutcome::Failed { reason: message, result }
+            }
+            Err(error) if matches!(error.kind, LinkErrorKind::NoInput) => failed("nobody answered its question".to_owned()),
+            Err(error) => {
+                // A program that ended says so in a moment, in better words.
+                if live.end_within(END_KNOWN_WITHIN).await.is_some() && !live.is_ending() {
+                    let known = self.until(|world| world.tasks.get(&id).is_none_or(|task| task.state.ended()).then_some(()));
+                    // Late or not, what it said of the task is on record below.
+                    let _late = tokio::time::timeout(END_KNOWN_WITHIN, known).await;
+                }
+                let result = self.partial_of(id).map(|result| execute_result(result, true));
+                TaskOutcome::Failed { reason: error.to_string(), result }
+            }
+        }
+    }
+
+    fn partial_of(&self, id: TaskId) -> Option<TaskResult> {
+        self.running.lock().get_mut(&id).and_then(|running| running.partial.take())
+    }
+
+    /// Has a program break a task off that took too long. One that does not listen is killed.
+    async fn break_off(
+        &self,
+        live: &LiveProgram,
+        id: TaskId,
+        wire_id: &str,
+        reason: String,
+        drive: &mut (impl Future<Output = Result<ExecutionEnd, hive::LinkError>> + Unpin),
+    ) -> TaskOutcome {
+        let interrupt = async { live.link.interrupt(wire_id, &reason).await.ok().and_then(|answer| answer.partial_result) };
+        let both = async {
+            let (partial, ended) = tokio::join!(interrupt, &mut *drive);
+            let said = match ended {
+                Ok(ExecutionEnd::Completed(result)) => Some(result),
+                Ok(ExecutionEnd::Failed { result, .. }) => result,
+                Err(_) => None,
+            };
+            partial.or(said)
+        };
+        match tokio::time::timeout(INTERRUPT_MAX, both).await {
+            Ok(partial) => TaskOutcome::Failed { reason, result: partial.map(|partial| execute_result(partial, true)) },
+            Err(_) => {
+                // Its task is on record as failed by its time, whatever its end says.
+                let outcome = TaskOutcome::Failed { reason: reason.clone(), result: None };
+                if let Err(stop) = self.settle_task(id, outcome).await {
+                    world::log!("skep: {id}: {stop}");
+                }
+                live.output.stderr.add(format!("\n{reason}; it did not break off, and was ended\n").as_bytes());
+                live.control.kill();
+                TaskOutcome::Failed { reason, result: None }
+            }
+        }
+    }
+
+    /// Interrupts what a process works on; what there is of it is kept.
+    pub(crate) async fn interrupt_tasks(&self, pid: Pid, reason: &str) {
+        let Some(live) = self.live(pid) else { return };
+        let running: Vec<(TaskId, String)> = {
+            let running = self.running.lock();
+            running.iter().filter(|(_, task)| task.pid == pid).map(|(id, task)| (*id, task.wire_id.clone())).collect()
+        };
+        for (id, wire_id) in running {
+            match live.link.interrupt(&wire_id, reason).await {
+                Ok(answer) => {
+                    if let (Some(running), Some(partial)) = (self.running.lock().get_mut(&id), answer.partial_result) {
+                        running.partial = Some(partial);
+                    }
+                }
+                Err(error) => world::log!("skep: {id} was not interrupted: {error}"),
+            }
+        }
+    }
+
+    /// Records that a task is begun, as soon as its process may work on one more. False where it never will.
+    async fn begin_task(&self, id: TaskId) -> Result<bool, Fault> {
+        loop {
+            let begun = self.ledger.commit(|world, _| match may_begin(world, id) {
+                Some(true) => {
+                    let episode = world.tasks.get(&id).map_or(1, |task| task.episodes + 1);
+                    let pid = world.tasks.get(&id).map_or(Pid::KERNEL, |task| task.pid);
+                    (vec![Event::from(TaskStarted { pid, task: Some(id), episode })], Some(true))
+                }
+                Some(false) => (Vec::new(), Some(false)),
+                None => (Vec::new(), None),
+            })?;
+            if let Some(begun) = begun.durable().await? {
+                return Ok(begun);
+            }
+            self.until(|world| may_begin(world, id)).await;
+        }
+    }
+
+    /// The same for one that waited for a person.
+    pub(crate) async fn resume_task(&self, id: TaskId) -> Result<bool, Fault> {
+        self.begin_task(id).await
+    }
+
+    /// Comes back when a task has worked for longer than it may. The time in which it waits for a person does not count.
+    async fn over_time(&self, id: TaskId, timeout_ms: Option<u64>) {
+        let Some(timeout_ms) = timeout_ms else { return std::future::pending().await };
+        loop {
+            let left = self.ledger.look(|world| {
+                let task = world.tasks.get(&id)?;
+                let now_ms = i64::try_from(UNIX_EPOCH.elapsed().unwrap_or_default().as_millis()).unwrap_or(i64::MAX);
+                let since = task.running_since_ms?;
+                let worked = task.worked_ms.saturating_add(u64::try_from(now_ms - since).unwrap_or(0));
+                Some(timeout_ms.saturating_sub(worked))
+            });
+            match left {
+                Some(0) => return,
+                Some(left) => tokio::time::sleep(Duration::from_millis(left)).await,
+                None => self.until(|world| world.tasks.get(&id).is_none_or(|task| task.running_since_ms.is_some()).then_some(())).await,
+            }
+        }
+    }
+
+    /// Records what came of a task, and says it.
+    async fn settle_task(&self, id: TaskId, outcome: TaskOutcome) -> Result<ExecuteResult, Stop> {
+        let (short, whole) = match &outcome {
+            TaskOutcome::Done(result) => (Some(self.shortened(result)?), Some(result.clone())),
+            TaskOutcome::Failed { result, .. } => (result.as_ref().map(|result| self.shortened(result)).transpose()?, result.clone()),
+        };
+        let is_stopping = *self.stopping.borrow();
+        let pending = self.ledger.commit(|world, _| {
+            let Some(task) = world.tasks.get(&id).filter(|task| !task.state.ended()) else { return (Vec::new(), ()) };
+            let (pid, result) = (task.pid, short.map(Box::new));
+            let event: Event = match &outcome {
+                TaskOutcome::Done(done) => {
+                    let summary = done.output.lines().next().unwrap_or_default().chars().take(SUMMARY_CHARS).collect();
+                    TaskFinished { pid, task: Some(id), summary, result }.into()
+                }
+                TaskOutcome::Failed { reason, .. } => {
+                    let reason = if is_stopping { "the kernel was stopped".to_owned() } else { reason.clone() };
+                    TaskFailed { pid, task: Some(id), reason, result }.into()
+                }
+            };
+            (vec![event], ())
+        })?;
+        pending.durable().await?;
+        let found = self.ledger.look(|world| world.tasks.get(&id).map(|task| (task.state, task.summary.clone(), task.original.clone())));
+        let (state, summary, original) = found.unwrap_or((TaskState::Failed, None, None));
+        if let Some(name) = original {
+            self.ledger.delete_original(name)?;
+        }
+        match (state, outcome) {
+            (TaskState::Done, TaskOutcome::Done(_)) => Ok(whole.unwrap_or_default()),
+            (_, TaskOutcome::Failed { reason, .. }) => {
+                let reason = summary.unwrap_or(reason);
+                Err(Refusal::new(Code::WrongState, format!("task failed: {reason}")).into())
+            }
+            _ => Err(Refusal::new(Code::WrongState, format!("task failed: {}", summary.unwrap_or_default())).into()),
+        }
+    }
+
+    /// A result as its record has it.
+    fn shortened(&self, result: &ExecuteResult) -> Result<ExecuteResult, Fault> {
+        if result.output.len() <= OUTPUT_BYTES_MAX {
+            return Ok(result.clone());
+        }
+        let blob = self.ledger.keep(result.output.as_bytes())?;
+        let cut = result.output.floor_char_boundary(OUTPUT_BYTES_MAX);
+        Ok(ExecuteResult { output: result.output[..cut].to_owned(), blob: Some(blob), ..result.clone() })
+    }
+
+    /// Gives the tasks of a process another place among those that wait.
+    pub async fn nice(&self, by: Pid, target: Pid, priority: i64) -> Result<(), Stop> {
+        let about = Some(TreeRequest::Direct { target, only_children: false });
+        let input = json!({ "pid": target.0, "priority": priority });
+        let call = TreeCall { by, tool: "proc.nice", input, about, read_only: false };
+        self.commit_call(call, |world, _, _| {
+            of_tree(world, target)?;
+            let name = ledger::name_of(world, by);
+            let prioritized = |task: &Task| TaskPrioritized { pid: target, task: Some(task.id), priority, by: name.clone() }.into();
+            let events = world.open_tasks(target).filter(|task| task.state == TaskState::Queued).map(prioritized).collect();
+            Ok(CallEffect { events, output: json!({}), value: () })
+        })
+        .await
+    }
+}
+
+/// May a task begin now? `None`: later, perhaps. `Some(false)`: never.
+fn may_begin(world: &World, id: TaskId) -> Option<bool> {
+    let Some(task) = world.tasks.get(&id).filter(|task| !task.state.at_rest()) else { return Some(false) };
+    let Some(process) = world.processes.get(&task.pid).filter(|process| process.state.alive()) else { return Some(false) };
+    if matches!(process.state, ProcessState::Paused | ProcessState::Sleeping) {
+        return None;
+    }
+    let bound = process.limits().and_then(|limits| limits.tasks);
+    let is_free = bound.is_none_or(|bound| (world.running_tasks(task.pid) as u64) < bound);
+    // Who is more urgent, or came before, begins before.
+    let is_next = !world.open_tasks(task.pid).any(|other| {
+        other.state == TaskState::Queued
+            && task.state == TaskState::Queued
+            && (other.priority, std::cmp::Reverse(other.id)) > (task.priority, std::cmp::Reverse(task.id))
+    });
+    (is_free && (is_next || bound.is_none())).then_some(true)
+}

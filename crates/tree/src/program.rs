@@ -1,0 +1,206 @@
+//! The start of a program: its command, its place, its `READY`, its `Init`.
+//!
+//! **Invariant.** A process has at most one program, and a program that is not ready yet is killed when whoever starts it gives up. Where a
+//! program is to run in a room and the room cannot be closed, nothing runs.
+
+mod environment;
+mod place;
+
+use crate::contract;
+use crate::live::{LiveProgram, ProgramGuard, ProgramOutput, drain};
+use crate::spawn::stopping;
+use crate::{CoreFace, Tree};
+use hive::generated::agent::{AgentConfig, InitRequest, Tool};
+use hive::{AgentLink, LinkLimits, ReadyLimits, wait_ready};
+use parking_lot::Mutex;
+use place::PlacedProgram;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use world::event::ProcStarted;
+use world::{EndReason, Event, Fault, FaultKind, Pid, Process, Program, ProgramOriginal, ProgramRun, ProgramRuntime};
+
+pub(crate) use environment::session_stamp;
+
+/// A folder that a program may write, by HiveKernel's name for it.
+pub(crate) const WORKSPACE: &str = "agent.workspace";
+/// What its room may use: mebibytes, and thousandths of a processor.
+pub(crate) const MEMORY_MB: &str = "skep.memory_mb";
+pub(crate) const CPU_MILLI: &str = "skep.cpu_milli";
+/// Where `Init` gives back what a program left.
+const SNAPSHOT: &str = "skep.state_snapshot";
+
+/// The contract gives ten seconds. Many that start at once share the processors, and one that spawns in `on_init` waits for its children.
+const READY_MAX: Duration = Duration::from_secs(60);
+const INIT_MAX: Duration = Duration::from_secs(120);
+
+/// A start that is under way.
+pub(crate) struct ProgramStart {
+    /// True once nobody wants it any more.
+    cancel: watch::Sender<bool>,
+    pub os_pid: Mutex<Option<i32>>,
+}
+
+/// What is to be started.
+pub(crate) struct StartPlan {
+    pub process: Process,
+    pub program: Program,
+    pub original: ProgramOriginal,
+    pub run: ProgramRun,
+}
+
+fn failed(why: impl std::fmt::Display) -> Fault {
+    Fault::new(FaultKind::Brain, "runtime start failed", why)
+}
+
+impl Tree {
+    /// Starts the program of a process, or finds it running. Done when it is ready and that is on record.
+    pub(crate) async fn start(self: &Arc<Self>, pid: Pid) -> Result<Arc<LiveProgram>, Fault> {
+        if let Some(live) = self.live(pid) {
+            return Ok(live);
+        }
+        let start = Arc::new(ProgramStart { cancel: watch::Sender::new(false), os_pid: Mutex::default() });
+        {
+            let mut starting = self.starting.lock();
+            if starting.contains_key(&pid) {
+                return Err(failed(format!("the program of process {pid} is being started already")));
+            }
+            starting.insert(pid, Arc::clone(&start));
+        }
+        let (mut cancelled, mut stopping_too) = (start.cancel.subscribe(), self.stopping.subscribe());
+        let started = tokio::select! {
+            started = self.start_now(pid, &start) => started,
+            _ = cancelled.wait_for(|is_cancelled| *is_cancelled) => Err(failed("it was ended before it was ready")),
+            _ = stopping_too.wait_for(|is_stopping| *is_stopping) => Err(stopping()),
+        };
+        self.starting.lock().remove(&pid);
+        let live = started?;
+        // Whoever ended the process meanwhile found no program to end.
+        if !self.ledger.look(|world| crate::end::is_alive(world, pid)) {
+            self.end_program(&live, EndReason::Normal, Duration::ZERO).await;
+            self.forget(pid);
+            return Err(failed("it was ended before it was ready"));
+        }
+        self.attend(&live);
+        Ok(live)
+    }
+
+    /// Has a start under way give up.
+    pub(crate) fn cancel_start(&self, pid: Pid) {
+        if let Some(start) = self.starting.lock().get(&pid) {
+            start.cancel.send_replace(true);
+        }
+    }
+
+    async fn face(&self) -> Result<Arc<dyn CoreFace>, Fault> {
+        let mut face = self.face.subscribe();
+        let found = face.wait_for(Option::is_some).await.map_err(|_| stopping())?.clone();
+        found.ok_or_else(stopping)
+    }
+
+    async fn plan(&self, pid: Pid) -> Result<StartPlan, Fault> {
+        let found = self.ledger.look(|world| {
+            let process = world.processes.get(&pid).filter(|process| process.state.alive())?.clone();
+            let (program, run) = (*process.program.clone()?, *process.run.clone()?);
+            (program.runtime != ProgramRuntime::Virtual).then_some((process, program, run))
+        });
+        let (process, program, run) = found.ok_or_else(|| failed(format!("process {pid} has no program to start")))?;
+        let original = self.original(&program).await?;
+        Ok(StartPlan { process, program, original, run })
+    }
+
+    async fn start_now(self: &Arc<Self>, pid: Pid, start: &ProgramStart) -> Result<Arc<LiveProgram>, Fault> {
+        let plan = self.plan(pid).await?;
+        let face = self.face().await?;
+        let placed = self.place(&plan, face.as_ref()).await?;
+        let PlacedProgram { control, stdout, stderr, mut ended, reach, core } = placed;
+        *start.os_pid.lock() = Some(control.os_pid());
+        let control = Arc::new(control);
+        let guard = ProgramGuard(Some(Arc::clone(&control)));
+        let output = ProgramOutput::default();
+        tokio::spawn(drain(stderr, Arc::clone(&output.stderr)));
+        let limits = ReadyLimits { timeout: READY_MAX, ..ReadyLimits::default() };
+        let ready = match wait_ready(stdout, &limits).await {
+            Ok(ready) => ready,
+            Err(error) => {
+                output.stdout.add(&error.output);
+                // What it says of its end comes with its end.
+                let _late = tokio::time::timeout(Duration::from_millis(500), ended.wait_for(Option::is_some)).await;
+                return Err(failed(with_output(&error.to_string(), &output)));
+            }
+        };
+        output.stdout.add(&ready.output);
+        tokio::spawn(drain(ready.rest, Arc::clone(&output.stdout)));
+        let link_limits = LinkLimits { init_timeout: INIT_MAX, ..LinkLimits::default() };
+        let link = reach.connect(ready.port, link_limits).await.map_err(failed)?;
+        let remembers = self.init(&plan, &link).await.map_err(|why| failed(with_output(&why, &output)))?;
+        if ended.borrow().is_some() {
+            return Err(failed(with_output("the program ended before it was ready", &output)));
+        }
+        let address = reach.address(ready.port);
+        let (incarnation, confined) = (plan.run.incarnation + 1, plan.program.confined);
+        self.record_start(pid, incarnation, Some(control.os_pid()), address, confined, remembers).await?;
+        let live = LiveProgram::new(pid, incarnation, link, output, ended, core, guard).ok_or_else(stopping)?;
+        let live = Arc::new(live);
+        self.live.lock().insert(pid, Arc::clone(&live));
+        Ok(live)
+    }
+
+    async fn init(&self, plan: &StartPlan, link: &AgentLink) -> Result<bool, String> {
+        let StartPlan { process, program, original, run } = plan;
+        let mut metadata = original.metadata.clone();
+        if let Some(blob) = &run.snapshot {
+            let bytes = self.ledger.blob(blob).map_err(|fault| fault.to_string())?;
+            metadata.insert(SNAPSHOT.to_owned(), environment::base64(&bytes));
+        }
+        let config = AgentConfig {
+            name: process.name.clone(),
+            system_prompt: original.system_prompt.clone(),
+            model: program.model.clone(),
+            metadata,
+        };
+        let tool = |name: &String| Tool { name: name.clone(), ..Tool::default() };
+        let request = InitRequest {
+            pid: process.pid.0,
+            ppid: process.parent.unwrap_or(Pid::KERNEL).0,
+            user: process.user.clone(),
+            role: contract::agent_role(program.role).into(),
+            cognitive_tier: contract::cognitive_tier(program.tier).into(),
+            config: Some(config),
+            limits: Some(contract::resource_limits(&program.limits)),
+            tools: program.tools.iter().map(tool).collect(),
+            env: original.env.clone().into_iter().collect(),
+        };
+        link.init(request).await.map_err(|error| error.to_string())
+    }
+
+    async fn record_start(
+        &self,
+        pid: Pid,
+        incarnation: u64,
+        process: Option<i32>,
+        address: String,
+        confined: bool,
+        remembers: bool,
+    ) -> Result<(), Fault> {
+        let started = ProcStarted { pid, task: None, incarnation, process, address: Some(address), confined, remembers };
+        let recorded = self.ledger.commit(|world, _| {
+            let run = world.processes.get(&pid).filter(|process| process.state.alive()).and_then(|process| process.run.as_deref());
+            match run.is_some_and(|run| !run.is_up && run.incarnation + 1 == incarnation) {
+                true => (vec![Event::from(started)], true),
+                false => (Vec::new(), false),
+            }
+        })?;
+        match recorded.durable().await? {
+            true => Ok(()),
+            false => Err(failed("its process ended before it was ready")),
+        }
+    }
+}
+
+fn with_output(why: &str, output: &ProgramOutput) -> String {
+    match output.last_lines() {
+        lines if lines.is_empty() => why.to_owned(),
+        lines => format!("{why}\n{lines}"),
+    }
+}

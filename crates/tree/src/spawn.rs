@@ -1,0 +1,302 @@
+//! A new process: judged and recorded as `proc.spawn`, then its program starts.
+//!
+//! **Invariant.** No lock is held while a program starts, so spawns at the same time run at the same time, and a program may spawn before it is
+//! ready itself. A process whose program does not start leaves nothing: what was set aside for it goes back, and the reason is on record.
+
+use crate::calls::{CallEffect, TreeCall};
+use crate::order::SpawnOrder;
+use crate::{Tree, TreeFuture};
+use gate::TreeRequest;
+use serde_json::json;
+use std::borrow::Cow;
+use world::event::{ProcCollected, ProcSpawned};
+use world::{
+    Code, CronAction, CronSpec, EndReason, Event, Fault, FaultKind, MissedRule, OverlapRule, Pid, ProcessExit, Program, ProgramLimits,
+    ProgramOriginal, ProgramRuntime, ProgramSchedule, Refusal, Stop, Tier, World,
+};
+
+/// Folders that the room of a program shows read-only, as its metadata names them. Only the operator adds to them; a child has its parent's.
+pub(crate) const SHOWN: &str = "skep.shown";
+/// A folder that the program may write, and what its room may use. Only the operator says so.
+const OPERATOR_METADATA: [&str; 4] = [SHOWN, crate::program::WORKSPACE, crate::program::MEMORY_MB, crate::program::CPU_MILLI];
+
+/// Longer names are cut in every table.
+const NAME_CHARS_MAX: usize = 128;
+
+impl Tree {
+    /// Spawns a process and starts its program. Done when the program is ready.
+    pub fn spawn(&self, by: Pid, order: SpawnOrder) -> TreeFuture<'_, Result<Pid, Stop>> {
+        Box::pin(self.spawn_and_start(by, order))
+    }
+
+    async fn spawn_and_start(&self, by: Pid, order: SpawnOrder) -> Result<Pid, Stop> {
+        let (first, schedule) = (order.initial_task.clone(), order.schedule.clone());
+        if let Some(schedule) = &schedule {
+            Tree::cron_next(&schedule.cron, "", 0, 1)?;
+        }
+        let is_virtual = order.runtime == ProgramRuntime::Virtual;
+        let pid = self.record_spawn(by, order).await?;
+        if is_virtual {
+            return Ok(pid);
+        }
+        let me = self.me.upgrade().ok_or_else(stopping)?;
+        // In a task of its own: a caller that goes away leaves no half-started program.
+        let started = tokio::spawn(async move {
+            match me.start(pid).await {
+                Ok(_) => Ok(()),
+                Err(fault) => {
+                    me.undo_spawn(pid, &fault.to_string()).await?;
+                    Err(fault)
+                }
+            }
+        });
+        started.await.map_err(|error| Fault::new(FaultKind::Bug, "the start of a program was lost", error))??;
+        if let Some(schedule) = schedule {
+            self.add_schedule(by, pid, &schedule, first.as_deref()).await?;
+        }
+        match first {
+            Some(text) => self.begin_first_task(by, pid, text),
+            // It sleeps until its first run.
+            None => {
+                if let Some(me) = self.me.upgrade() {
+                    me.rest_unless_task(pid).await?;
+                }
+            }
+        }
+        Ok(pid)
+    }
+
+    /// Has a process run at its times: each run is the task that it was spawned with.
+    async fn add_schedule(&self, by: Pid, pid: Pid, schedule: &ProgramSchedule, first: Option<&str>) -> Result<(), Stop> {
+        let spec = CronSpec {
+            name: format!("schedule of process {pid}"),
+            expression: schedule.cron.clone(),
+            timezone: String::new(),
+            action: CronAction::Execute,
+            target: pid,
+            description: first.unwrap_or("scheduled run").to_owned(),
+            params: Default::default(),
+            program: None,
+            enabled: true,
+            overlap: OverlapRule::Skip,
+            missed: MissedRule::Skip,
+            jitter_ms: 0,
+        };
+        self.cron_add(by, spec).await.map(drop)
+    }
+
+    /// What a program does first, without anybody who waits for it.
+    fn begin_first_task(&self, by: Pid, pid: Pid, description: String) {
+        let Some(me) = self.me.upgrade() else { return };
+        let order = crate::TaskOrder { description, ..crate::TaskOrder::default() };
+        tokio::spawn(async move {
+            // What came of it is on record with the task.
+            if let Err(stop) = me.execute(by, pid, order, false).await {
+                world::log!("skep: the first task of process {pid} came to nothing: {stop}");
+            }
+        });
+    }
+
+    async fn record_spawn(&self, by: Pid, order: SpawnOrder) -> Result<Pid, Stop> {
+        let is_top = by == Pid::KERNEL || by == Pid::OPERATOR;
+        let parent = order.parent.unwrap_or(by);
+        self.check_order(&order, is_top)?;
+        let above = self.ledger.look(|world| {
+            let process = world.processes.get(&parent)?;
+            let program = process.program.as_deref();
+            Some((program.map(|program| (program.limits, program.metadata.clone(), program.confined)), process.user.clone()))
+        });
+        let (above, user) = above.ok_or_else(|| Refusal::new(Code::NotFound, format!("there is no process {parent}")))?;
+        let limits = above.as_ref().map_or(order.limits, |(bound, ..)| filled(&order.limits, bound));
+        let mut order = SpawnOrder { limits, ..order };
+        if !is_top {
+            order.metadata.retain(|key, _| !OPERATOR_METADATA.contains(&key.as_str()));
+            let inherited = above.as_ref().and_then(|(_, metadata, _)| metadata.get(SHOWN)).cloned();
+            order.metadata.extend(inherited.map(|shown| (SHOWN.to_owned(), shown)));
+        } else if let Some(path) = order.env.get("PYTHONPATH") {
+            order.metadata.entry(SHOWN.to_owned()).or_insert_with(|| path.clone());
+        }
+        let about = TreeRequest::Spawn {
+            parent,
+            role: order.role,
+            tier: order.tier,
+            user: order.user.clone(),
+            tools: order.tools.clone(),
+            limits: Box::new(limits),
+            budget: order.budget.clone().map(Box::new),
+        };
+        let original = self.keep_original(&order).await?;
+        let user = order.user.clone().unwrap_or(user);
+        let input = json!({
+            "parent": parent.0, "name": order.name, "role": order.role.as_str(), "tier": order.tier.as_str(), "user": user,
+            "runtime": order.runtime.as_str(), "image": order.image, "tools": order.tools, "confined": order.confined,
+        });
+        let name = order.name.clone();
+        let program = program(order, original.clone());
+        let call = TreeCall { by, tool: "proc.spawn", input, about: Some(about), read_only: false };
+        let spawned = self.commit_call(call, |world, _, _| {
+            // It may have ended since the gate looked.
+            if world.processes.get(&parent).is_some_and(|process| process.state.alive()) {
+                Ok(effect(world, parent, &name, &user, &program))
+            } else {
+                Err(Refusal::new(Code::WrongState, format!("process {parent} has ended")))
+            }
+        });
+        match spawned.await {
+            Ok(pid) => Ok(pid),
+            Err(stop) => {
+                if let Some(name) = original {
+                    self.ledger.delete_original(name)?;
+                }
+                Err(stop)
+            }
+        }
+    }
+
+    fn check_order(&self, order: &SpawnOrder, is_top: bool) -> Result<(), Refusal> {
+        let bad = |reason: &str| Err(Refusal::new(Code::BadInput, reason));
+        if order.name.trim().is_empty() || order.name.chars().count() > NAME_CHARS_MAX || order.name.contains(char::is_control) {
+            return bad("the name must be a line of at most 128 characters");
+        }
+        if !order.confined && !is_top {
+            let why = "spawn denied: only the operator lets a program run outside a sandbox";
+            return Err(Refusal::new(Code::Denied, why).hint("leave it confined"));
+        }
+        match order.runtime {
+            ProgramRuntime::Virtual if !order.image.is_empty() => bad("a virtual process runs nothing, and has no image"),
+            ProgramRuntime::Python if !is_python_image(&order.image) => bad("the image of a Python agent is `module:Class`"),
+            ProgramRuntime::Claw | ProgramRuntime::Custom if order.image.is_empty() => bad("the image must name a program"),
+            _ => match order.env.keys().find(|name| name.is_empty() || name.contains(['=', '\0'])) {
+                Some(name) => bad(&format!("`{name}` is no name of a variable")),
+                None => Ok(()),
+            },
+        }
+    }
+
+    /// Keeps what the record will not hold: values of variables, and texts with secrets.
+    async fn keep_original(&self, order: &SpawnOrder) -> Result<Option<String>, Stop> {
+        let is_plain = |text: &str| matches!(self.ledger.redactor.text(text), Cow::Borrowed(_));
+        let is_whole = order.env.is_empty()
+            && is_plain(&order.system_prompt)
+            && order.initial_task.as_deref().is_none_or(is_plain)
+            && order.metadata.values().all(|value| is_plain(value));
+        if is_whole {
+            return Ok(None);
+        }
+        let original = ProgramOriginal {
+            system_prompt: order.system_prompt.clone(),
+            env: order.env.clone(),
+            metadata: order.metadata.clone(),
+            initial_task: order.initial_task.clone(),
+        };
+        let bytes = serde_json::to_vec(&original).map_err(|error| Fault::new(FaultKind::Bug, "a program cannot be written", error))?;
+        let journal = self.ledger.journal().clone();
+        let kept = tokio::task::spawn_blocking(move || {
+            let vault = journal.vault();
+            let name = format!("program-{}-{}", vault.digest(&bytes), std::time::UNIX_EPOCH.elapsed().unwrap_or_default().as_nanos());
+            vault.put_durably(&name, &bytes).map(|()| name)
+        });
+        let kept = kept.await.map_err(|error| Fault::new(FaultKind::Bug, "the program was not kept", error))?;
+        Ok(Some(kept.map_err(ledger::fault)?))
+    }
+
+    /// The program as it was given.
+    pub(crate) async fn original(&self, program: &Program) -> Result<ProgramOriginal, Fault> {
+        let Some(name) = program.original.clone() else {
+            return Ok(ProgramOriginal {
+                system_prompt: program.system_prompt.clone(),
+                metadata: program.metadata.clone(),
+                initial_task: program.initial_task.clone(),
+                ..ProgramOriginal::default()
+            });
+        };
+        let journal = self.ledger.journal().clone();
+        let read = tokio::task::spawn_blocking(move || journal.vault().get(&name)).await;
+        let read = read.map_err(|error| Fault::new(FaultKind::Bug, "the program was not read", error))?.map_err(ledger::fault)?;
+        let bytes = read.ok_or_else(|| Fault::new(FaultKind::Io, "its environment is not kept any more", "the vault does not have it"))?;
+        serde_json::from_slice(&bytes).map_err(|error| Fault::new(FaultKind::Bug, "a kept program cannot be read", error))
+    }
+
+    /// A start failed: what the process has below it ends, what was set aside for it goes back, and it leaves the table.
+    async fn undo_spawn(&self, pid: Pid, reason: &str) -> Result<(), Fault> {
+        let below = self.ledger.look(|world| world.branch(pid).into_iter().filter(|of| *of != pid).collect::<Vec<_>>());
+        self.end_all(&below, EndReason::ParentDied, std::time::Duration::ZERO).await?;
+        let original = self.ledger.commit(|world, _| {
+            let exit = ProcessExit { reason: EndReason::Normal, ..ProcessExit::default() };
+            let mut events = world.ending(pid, true, reason, exit);
+            let parent = world.processes.get(&pid).and_then(|process| process.parent).unwrap_or(Pid::KERNEL);
+            let has_children = world.processes.values().any(|process| process.parent == Some(pid));
+            if !events.is_empty() && !has_children {
+                events.push(ProcCollected { pid, task: None, by: parent }.into());
+            }
+            let original = world.processes.get(&pid).and_then(|process| process.program.as_ref()?.original.clone());
+            (events, original.filter(|_| !has_children))
+        })?;
+        if let Some(name) = original.durable().await? {
+            self.ledger.delete_original(name)?;
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn stopping() -> Fault {
+    Fault::new(FaultKind::Stopping, "the process tree does not run", "the kernel is going down")
+}
+
+fn is_python_image(image: &str) -> bool {
+    let is_name = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || "_.".contains(c));
+    image.split_once(':').is_some_and(|(module, class)| is_name(module) && is_name(class))
+}
+
+/// What was not said is the parent's.
+fn filled(own: &ProgramLimits, parent: &ProgramLimits) -> ProgramLimits {
+    ProgramLimits {
+        tokens_per_hour: own.tokens_per_hour.or(parent.tokens_per_hour),
+        context: own.context.or(parent.context),
+        children: own.children.or(parent.children),
+        tasks: own.tasks.or(parent.tasks),
+        timeout_ms: own.timeout_ms.or(parent.timeout_ms),
+        tokens_total: own.tokens_total.or(parent.tokens_total),
+    }
+}
+
+fn program(order: SpawnOrder, original: Option<String>) -> Program {
+    let model = match (order.model.is_empty(), order.tier) {
+        (false, _) => order.model,
+        (true, Tier::Strategic) => "opus".to_owned(),
+        (true, Tier::Tactical) => "sonnet".to_owned(),
+        (true, Tier::Operational) => "mini".to_owned(),
+    };
+    Program {
+        runtime: order.runtime,
+        image: order.image,
+        model,
+        system_prompt: order.system_prompt,
+        original,
+        tools: order.tools,
+        env: order.env.into_keys().collect(),
+        metadata: order.metadata,
+        limits: order.limits,
+        budget: order.budget,
+        schedule: order.schedule,
+        initial_task: order.initial_task,
+        confined: order.confined,
+        node: crate::startup::node(),
+        ..Program::new(order.role, order.tier)
+    }
+}
+
+fn effect(world: &World, parent: Pid, name: &str, user: &str, program: &Program) -> CallEffect<Pid> {
+    let pid = world.next_pid();
+    let spawned = ProcSpawned {
+        pid,
+        task: None,
+        parent: Some(parent),
+        name: name.to_owned(),
+        role: program.role.as_str().to_owned(),
+        zone: None,
+        user: user.to_owned(),
+        program: Some(Box::new(program.clone())),
+    };
+    CallEffect { events: vec![Event::from(spawned)], output: json!({ "pid": pid.0 }), value: pid }
+}

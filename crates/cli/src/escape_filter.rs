@@ -243,6 +243,7 @@ mod tests {
         check(b"\x1b\x1b]52;c;x\x07P1\x1b\\", b"P1\x1b\\");
         check(b"\x1b\x1bPq\x1b\\]52;c;x\x07", b"]52;c;x\x07");
         check(b"\x1b[\x1b]52;c;x\x07Pq", b"Pq");
+        check(b"\x1b[[\x1b[31m\x1b[[\x1b]52;c;x\x07", b"\x1b[[\x1b[31m\x1b[[");
         check(b"\x1b]0;a\x18\x1b]52;c;x\x07b", b"b");
         check(b"\x1bPa\x18b", b"b");
         check(b"\x1b[3\x9d52;c;x\x07", "\u{fffd}52;c;x\x07".as_bytes());
@@ -260,7 +261,8 @@ mod tests {
             let sequence = &rest[at..];
             let Some(after) = sequence.strip_prefix('\x1b') else { return Some("a control of one character".to_owned()) };
             let body = match after.as_bytes().first() {
-                Some(b'[') => after.find(|c: char| ('\x40'..='\x7e').contains(&c) && c != '[').or(after[1..].find('[').map(|at| at + 1)),
+                // The first letter behind the bracket ends it, and that letter may be a bracket too.
+                Some(b'[') => after[1..].find(|c: char| ('\x40'..='\x7e').contains(&c)).map(|at| at + 1),
                 Some(b']') => {
                     let end = after.find("\x1b\\")?;
                     let number = after[1..end].split(';').next().unwrap_or_default();

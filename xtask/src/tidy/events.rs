@@ -138,8 +138,10 @@ fn names(test: &str, kind: &str) -> bool {
 fn complaints(kinds: &[String], glossary: &str, told: &[String], elsewhere: &[(&str, &str, String)]) -> Vec<String> {
     let mut complaints = Vec::new();
     for kind in kinds {
-        if !glossary.lines().any(|line| line.starts_with(&format!("| `{kind}` |"))) {
-            complaints.push(format!("the event `{kind}` has no row in docs/GLOSSARY.md"));
+        match glossary.lines().filter(|line| line.starts_with(&format!("| `{kind}` |"))).count() {
+            0 => complaints.push(format!("the event `{kind}` has no row in docs/GLOSSARY.md")),
+            1 => {}
+            rows => complaints.push(format!("the event `{kind}` has {rows} rows in docs/GLOSSARY.md")),
         }
         let entry = elsewhere.iter().find(|(other, ..)| other == kind);
         match (told.contains(kind), entry) {
@@ -179,6 +181,11 @@ mod tests {
         assert_eq!(check(rows, &[("call.lost", "crash.rs", "CallLost(_)".to_owned())]), Vec::<String>::new());
         assert_eq!(check(rows, &[]), ["no scenario tells the event `call.lost`"]);
         assert_eq!(check("| `task.queued` | x |\n", &[]).len(), 2);
+        let twice = format!("{rows}| `task.queued` | the same again |\n");
+        assert_eq!(
+            check(&twice, &[("call.lost", "crash.rs", "CallLost(_)".to_owned())]),
+            ["the event `task.queued` has 2 rows in docs/GLOSSARY.md"]
+        );
         assert_eq!(check(rows, &[("call.lost", "crash.rs", "nothing".to_owned())]).len(), 1);
         assert_eq!(
             check(rows, &[("call.lost", "a.rs", "call.lost".to_owned()), ("task.queued", "b.rs", "task.queued".to_owned())]).len(),

@@ -46,8 +46,11 @@ impl BlobNames {
             | "merge.proposed"
             | "proc.snapshotted"
             | "artifact.stored"
+            | "plan.received"
+            | "plan.accepted"
+            | "context.summarized"
             | "blob.forgotten" => true,
-            "call.finished" | "brain.talked" | "artifact.kept" | "message.sent" => payload.contains("\"blob\":\""),
+            "call.finished" | "planner.requested" | "brain.talked" | "artifact.kept" | "message.sent" => payload.contains("\"blob\":\""),
             "task.finished" | "task.failed" if payload.contains("\"blob\":\"") => return BlobNames::kept(result(payload)),
             "task.queued" if payload.contains("\"order\":") => return BlobNames::kept(context(payload)),
             "proc.exited" if payload.contains("\"blob\":\"") => return BlobNames::kept(partial(payload)),

@@ -152,5 +152,10 @@ pub const CRON_BYTES_MAX: usize = 16 * 1024;
 pub const CRON_JITTER_MS_MAX: u64 = 86_400_000;
 /// Entries of cron.
 pub const CRONS_MAX: usize = 10_000;
+/// Lessons that are kept for later sessions, and bytes of the summary of one: seed 002 asks for both.
+pub const LESSONS_MAX: usize = 100;
+pub const LESSON_SUMMARY_MAX: usize = 200;
+/// Iterations of a session that its planner is told of; older ones are in the summary and the journal.
+pub const ITERATIONS_REMEMBERED: usize = 64;
 /// Crashes of a program that its supervisor looks back on.
 pub const CRASHES_REMEMBERED: usize = 16;

@@ -1,0 +1,5 @@
+//! Carries out sessions: has plans made and judged, runs their steps through the kernel's door, and remembers what they taught.
+//!
+//! **Invariant.** A step is a call through the door, or it is nothing. What a session has done follows from the journal alone, so it goes on after a crash where it was, and
+//! no step is made twice. Does not know how a call is judged or how a room is opened: it asks the trait `SessionHost`, which the kernel implements.
+#![forbid(unsafe_code)]

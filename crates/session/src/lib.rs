@@ -3,3 +3,15 @@
 //! **Invariant.** A step is a call through the door, or it is nothing. What a session has done follows from the journal alone, so it goes on after a crash where it was, and
 //! no step is made twice. Does not know how a call is judged or how a room is opened: it asks the trait `SessionHost`, which the kernel implements.
 #![forbid(unsafe_code)]
+
+mod host;
+mod new_session;
+mod planner;
+mod run;
+mod slots;
+
+pub use host::{Foreseen, HostFuture, SessionHost};
+pub use new_session::{NewSession, SessionEnd};
+pub use planner::{FILE_PLANNER, Planner, PlannerFault, PlanningRequest};
+pub use run::run;
+pub use slots::Slots;

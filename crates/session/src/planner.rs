@@ -1,0 +1,134 @@
+//! Who makes plans: the trait, and the planner that reads them from a file.
+
+use crate::{HostFuture, SessionHost};
+use std::sync::Arc;
+use world::{BrainSpec, Code, Fault, FaultKind, IterationRecord, PlanConstraints, PlanFinding, Refusal, ReviewId, Stop, Task};
+
+/// The planner that reads its plans from the file that came with the session.
+pub const FILE_PLANNER: &str = "file";
+
+/// Makes plans. What it says is read and judged by others.
+pub trait Planner: Send + Sync {
+    /// What it is told, for the record. A planner that is told nothing has none.
+    fn prompt(&self, _request: &PlanningRequest) -> Option<String> {
+        None
+    }
+
+    /// The text of a plan.
+    fn plan<'a>(&'a self, request: &'a PlanningRequest) -> HostFuture<'a, Result<String, PlannerFault>>;
+}
+
+/// What a planner is asked for.
+#[derive(Clone, Debug)]
+pub struct PlanningRequest {
+    /// What is to be done.
+    pub text: String,
+    pub constraints: PlanConstraints,
+    /// Names of the tools that a step may use.
+    pub tools: Vec<String>,
+    pub agentic: bool,
+    /// Counts from 1.
+    pub iteration: u32,
+    /// What critics sent back in this iteration; 0 for its first asking.
+    pub round: u32,
+    /// Askings of the whole session before this one.
+    pub asked: u32,
+    /// Why the plan before this one failed, where it is to be replaced.
+    pub failure: Option<String>,
+    /// What critics have against the plan of the round before.
+    pub criticism: Vec<PlanFinding>,
+    /// What earlier iterations came to, the latest last.
+    pub iterations: Vec<IterationRecord>,
+    /// What stands for the findings before those.
+    pub summary: Option<String>,
+    /// What sessions that were delegated to have found.
+    pub findings: Vec<String>,
+    /// What sessions before this one taught.
+    pub lessons: Vec<String>,
+    pub steps_max: u64,
+}
+
+/// Why there is no plan.
+#[derive(Clone, Debug)]
+pub enum PlannerFault {
+    /// It has none, and asking again is of no use.
+    Failed(String),
+    /// A person must answer first.
+    Asked(ReviewId),
+    Stop(Stop),
+}
+
+impl From<Stop> for PlannerFault {
+    fn from(stop: Stop) -> PlannerFault {
+        PlannerFault::Stop(stop)
+    }
+}
+
+impl From<Fault> for PlannerFault {
+    fn from(fault: Fault) -> PlannerFault {
+        PlannerFault::Stop(fault.into())
+    }
+}
+
+/// The planner that a session's terms name.
+pub(crate) fn open_planner(host: &Arc<dyn SessionHost>, task: &Task) -> Result<Box<dyn Planner>, Stop> {
+    let session = task.session.as_deref().ok_or_else(|| Refusal::new(Code::WrongState, format!("{} is no session", task.id)))?;
+    match session.terms.planner.as_str() {
+        FILE_PLANNER => Ok(Box::new(FilePlanner::of(host, task)?)),
+        other => Err(Refusal::new(Code::Unsupported, format!("there is no planner `{other}`")).hint("name `file`").into()),
+    }
+}
+
+/// Reads plans from the file that came with the session.
+struct FilePlanner {
+    plans: Vec<String>,
+}
+
+impl FilePlanner {
+    fn of(host: &Arc<dyn SessionHost>, task: &Task) -> Result<FilePlanner, Stop> {
+        let blob = BrainSpec::script_blob(&task.brain).ok_or_else(|| Refusal::new(Code::BadInput, "no plan file came with the session"))?;
+        let bytes = host.ledger().blob(&blob)?;
+        let text = String::from_utf8(bytes).map_err(|error| Fault::new(FaultKind::Brain, "the plan file is no text", error))?;
+        Ok(FilePlanner { plans: documents(&text) })
+    }
+}
+
+impl Planner for FilePlanner {
+    fn plan<'a>(&'a self, request: &'a PlanningRequest) -> HostFuture<'a, Result<String, PlannerFault>> {
+        let asked = usize::try_from(request.asked).unwrap_or(usize::MAX);
+        let count = self.plans.len();
+        let plan = self.plans.get(asked).cloned();
+        let none = move || PlannerFault::Failed(format!("the plan file has {count} plans and is asked for one more"));
+        Box::pin(async move { plan.ok_or_else(none) })
+    }
+}
+
+/// The plans of a file: parts between lines of `---`.
+fn documents(text: &str) -> Vec<String> {
+    let mut all = vec![String::new()];
+    for line in text.lines() {
+        match all.last_mut() {
+            Some(_) if line.trim_end() == "---" => all.push(String::new()),
+            Some(last) => {
+                last.push_str(line);
+                last.push('\n');
+            }
+            None => {}
+        }
+    }
+    all.retain(|document| !document.trim().is_empty());
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_holds_one_plan_or_several() {
+        assert_eq!(documents("a: 1\n"), ["a: 1\n"]);
+        assert_eq!(documents("---\na: 1\n---\nb: 2\n"), ["a: 1\n", "b: 2\n"]);
+        assert_eq!(documents("text: |\n  ---\n"), ["text: |\n  ---\n"], "an indented line is content");
+        assert!(documents("\n---\n \n").is_empty());
+    }
+}

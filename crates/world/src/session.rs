@@ -30,6 +30,9 @@ pub struct SessionTerms {
     /// Tokens that its planner's requests may hold; what is near it delegates, keeps or sums up.
     #[serde(default)]
     pub context_tokens: Option<u64>,
+    /// A plan is made and judged, and no step of it begins.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub plan_only: bool,
     /// Nobody is there to be asked whether to go on: it stops with what it has.
     #[serde(default)]
     pub unattended: bool,

@@ -55,7 +55,7 @@ pub use merge_rights::{MergeRights, MergeStart, path_details};
 pub use outcome::{CallEnd, CallOutcome};
 pub use policies::Policies;
 pub use record::{KEPT_CHARS, RedactedInput, shorten};
-pub use request::{CLIENT, JOB, JobTerms, MODEL_REQUEST, PERSON_ASK, Request};
+pub use request::{CLIENT, JOB, JobTerms, MODEL_REQUEST, PERSON_ASK, Request, TIMED_OUT};
 pub use role::{KnownSkill, ROLES_FOLDER, Role, Skill, SkillParam, SkillWork, role_brief};
 pub use runtime::RoomRuntime;
 pub use settle::TimedOutput;

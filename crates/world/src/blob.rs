@@ -150,6 +150,7 @@ impl World {
             BrainSpec::script_blob(&task.brain).as_deref() == Some(name)
                 || base.is_some_and(|base| base.blob == name)
                 || task.memory.iter().any(|blob| blob == name)
+                || task.session.as_deref().is_some_and(|session| session.blobs().any(|blob| blob == name))
                 || task.order.as_ref().is_some_and(|order| order.context.as_deref() == Some(name))
         });
         needing.next().map(|task| task.id.to_string())

@@ -15,7 +15,7 @@ use crate::{
     CronSpec, Deadline, DropReason, Ending, EscalationId, ExecuteOrder, ExecuteResult, ForkPoint, GrantId, Hands, IterationRecord,
     LessonId, MergeId, MergePath, MessageBody, MessageId, MessagePriority, Mode, Observe, Pid, PlanFinding, ProcessExit, ProcessState,
     Program, Recipient, Remedy, ReplyStatus, RetryCause, ReviewId, Scope, SenderRelation, SessionTerms, Severity, ShownContext, Side,
-    StepError, StepStatus, TaskId, Terms, TokenId, ToolList, TreeSignal, UsageTotals, UsedRoom, Visibility, World, ZoneId,
+    StepError, StepRef, StepStatus, TaskId, Terms, TokenId, ToolList, TreeSignal, UsageTotals, UsedRoom, Visibility, World, ZoneId,
 };
 use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
@@ -317,6 +317,9 @@ events! {
         /// How real it was, where it was not made in earnest: `dry_run` or `mock`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         run_mode: Option<String>,
+        /// The step of a session that it is.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        step: Option<StepRef>,
     }
     CallRefused = "call.refused", Security {
         call: CallId, tool: String, input: Value, digest: String, code: Code, reason: String, hint: Option<String>, rules: Vec<String>,

@@ -143,6 +143,11 @@ pub struct Session {
 }
 
 impl Session {
+    /// What it cannot go on without: its plan, and the summary of what was before.
+    pub fn blobs(&self) -> impl Iterator<Item = &str> {
+        self.plan.iter().map(|plan| plan.blob.as_str()).chain(self.summary.as_deref())
+    }
+
     /// What it is, as seed 002 names the states of a session.
     pub fn status(&self, task: TaskState) -> SessionStatus {
         match task {
@@ -210,6 +215,15 @@ pub struct StepState {
     pub call: Option<CallId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Box<StepError>>,
+}
+
+/// Which step of a session a call is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StepRef {
+    pub plan: u32,
+    pub step: String,
+    pub attempt: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

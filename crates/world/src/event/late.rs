@@ -16,6 +16,8 @@ impl Event {
                 is_plain && call.read_only && call.hands == Hands::Kernel && READS.contains(&&*call.tool)
             }
             Event::CallFinished(end) => end.blob.is_none(),
+            // What a step came to follows from its call, which stands behind the one and before the other.
+            Event::StepStarted(_) | Event::StepFinished(_) => true,
             _ => false,
         }
     }
@@ -25,6 +27,7 @@ impl Event {
         match self {
             Event::CallAdmitted(call) => call.grant.is_none() && call.token.is_none(),
             Event::CallFinished(_) | Event::CallRefused(_) | Event::BrainSaid(_) | Event::ProcReported(_) | Event::ProcLogged(_) => true,
+            Event::StepStarted(_) | Event::StepFinished(_) | Event::SessionCheckpointed(_) => true,
             Event::MessageSent(_) | Event::MessageDelivered(_) | Event::MessageAnswered(_) | Event::MessageDropped(_) => true,
             _ => false,
         }

@@ -140,6 +140,18 @@ pub struct Session {
     pub delegate: Option<TaskId>,
     #[serde(default)]
     pub futile: Option<String>,
+    /// The iteration at which that was told: whether going on is of use is judged by those after it.
+    #[serde(default)]
+    pub futile_at: u32,
+    /// Iterations up to this one are told to the planner in one line each.
+    #[serde(default)]
+    pub kept_until: u32,
+    /// Iterations up to this one are in the summary.
+    #[serde(default)]
+    pub summed_until: u32,
+    /// The iteration at which it last delegated a part of the work.
+    #[serde(default)]
+    pub delegated_at: u32,
 }
 
 impl Session {

@@ -6,7 +6,7 @@ use crate::event::{
     LessonRecalled, LimitExceeded, PlanAccepted, PlanCriticized, PlanReceived, PlanRejected, PlanReplaced, PlannerRequested,
     SessionCheckpointed, SessionCreated, StepFinished, StepStarted,
 };
-use crate::{ActivePlan, Lesson, Session, StepState, StepStatus, TaskId, TaskState, World, limits};
+use crate::{ActivePlan, ContextVerdict, Lesson, Session, StepState, StepStatus, TaskId, TaskState, World, limits};
 use std::collections::{BTreeMap, VecDeque};
 
 fn session(world: &World, id: Option<TaskId>) -> Result<&Session, String> {
@@ -17,6 +17,11 @@ fn session(world: &World, id: Option<TaskId>) -> Result<&Session, String> {
 
 fn session_mut(world: &mut World, id: Option<TaskId>) -> Option<&mut Session> {
     task_mut(world, id)?.session.as_deref_mut()
+}
+
+/// The iteration before the latest that is over: the latest is always told whole.
+fn before_latest(session: &Session) -> u32 {
+    session.iterations.back().map_or(0, |latest| latest.iteration.saturating_sub(1))
 }
 
 /// The plan with this number, if its steps may still begin or end.
@@ -45,6 +50,10 @@ impl Transition for SessionCreated {
             findings: Vec::new(),
             delegate: None,
             futile: None,
+            futile_at: 0,
+            kept_until: 0,
+            summed_until: 0,
+            delegated_at: 0,
         };
         if let Some(task) = task_mut(world, self.task) {
             task.session = Some(Box::new(session));
@@ -188,6 +197,7 @@ impl Transition for FutilityDetected {
     fn apply(&self, world: &mut World, _at_ms: i64) {
         if let Some(session) = session_mut(world, self.task) {
             session.futile = Some(self.pattern.clone());
+            session.futile_at = session.iteration;
         }
     }
 }
@@ -195,6 +205,12 @@ impl Transition for FutilityDetected {
 impl Transition for ContextAssessed {
     fn check(&self, world: &World) -> CheckResult {
         session(world, self.task).map(drop)
+    }
+
+    fn apply(&self, world: &mut World, _at_ms: i64) {
+        if let Some(session) = session_mut(world, self.task).filter(|_| self.verdict == ContextVerdict::Checkpoint) {
+            session.kept_until = before_latest(session);
+        }
     }
 }
 
@@ -206,6 +222,7 @@ impl Transition for ContextSummarized {
     fn apply(&self, world: &mut World, _at_ms: i64) {
         if let Some(session) = session_mut(world, self.task) {
             session.summary = Some(self.blob.clone());
+            session.summed_until = before_latest(session);
         }
     }
 }
@@ -222,6 +239,7 @@ impl Transition for DelegationStarted {
     fn apply(&self, world: &mut World, _at_ms: i64) {
         if let Some(session) = session_mut(world, self.task) {
             session.delegate = Some(self.child);
+            session.delegated_at = session.iteration;
         }
     }
 }

@@ -4,16 +4,43 @@
 //! Does not know how a step runs, who may do what, or where plans come from.
 #![forbid(unsafe_code)]
 
+mod bind;
 mod context;
+mod criteria;
+mod critic;
+mod failure;
+mod field;
+mod findings;
+mod footprint;
 mod futility;
+mod graph;
 mod lesson;
+mod plan;
+mod profile;
 mod prompt;
+mod ready;
 mod response;
 mod untrusted;
+mod version;
 
+pub use bind::{BOUND_INPUT_BYTES_MAX, bind_input};
 pub use context::{ContextUse, assess_context, delegated_share};
+pub use criteria::{Criterion, check_success};
+pub use critic::{CriticContext, ToolCatalog, criticize};
+pub use failure::{StepFailure, refusal_error, step_error};
+pub use field::{FieldPath, OutputRef};
+pub use findings::FINDINGS_MAX;
+pub use footprint::{Footprint, footprint, footprints};
 pub use futility::{Futility, FutilityPattern, FutilityThresholds, detect_futility};
+pub use graph::PlanGraph;
 pub use lesson::{LessonDraft, RECALLED_MAX, RankedLesson, evicted_lessons, expired_lessons, extract_lesson, rank_lessons};
+pub use plan::{
+    ARTIFACT_KINDS, FailurePolicy, Plan, PlanArtifact, PlanStep, SCHEMA_VERSION, STEP_RETRIES_MAX, STEP_TIMEOUT_MS_MAX,
+    STEP_TIMEOUT_MS_MIN, ToolRef,
+};
+pub use profile::{CallScope, ScopeVerdict, check_scope, judge_scope, tool_refusal};
 pub use prompt::{AGENTIC_STEPS_MAX, PlannerPrompt, PlanningRequest, RecalledLesson, ToolDescription, planner_prompt, tools_within};
+pub use ready::ReadyQueue;
 pub use response::{RESPONSE_BYTES_MAX, read_response};
 pub use untrusted::clip_output;
+pub use version::{ToolVersion, VersionRange};

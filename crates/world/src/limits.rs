@@ -157,10 +157,8 @@ pub const LESSONS_MAX: usize = 100;
 pub const LESSON_SUMMARY_MAX: usize = 200;
 /// Iterations of a session that its planner is told of; older ones are in the summary and the journal.
 pub const ITERATIONS_REMEMBERED: usize = 64;
-/// Bytes of a plan that somebody wrote, or that is kept: ten thousand steps have half of that. What a planner answers with is bounded by [`PLAN_RESPONSE_BYTES_MAX`].
+/// Bytes of a plan that somebody wrote, or that is kept: ten thousand steps have half of that. What a planner answers with is shorter.
 pub const PLAN_BYTES_MAX: usize = 4_000_000;
-/// Bytes of a planner's answer: seed 002 asks for it.
-pub const PLAN_RESPONSE_BYTES_MAX: usize = 500_000;
 /// Steps of a plan.
 pub const PLAN_STEPS_MAX: usize = 10_000;
 /// How deeply lists and maps of a plan may be nested: as deep as those of every file that people write.

@@ -58,7 +58,7 @@ pub use question::Question;
 pub use queue::{Added, NewTask};
 pub use room::{NO_READS, OutputPiece, RoomView, RunningCall, TryRun};
 pub use sandbox::Exit;
-pub use session::{NewSession, SessionEnd};
+pub use session::{CheckedPlan, NewSession, SessionEnd};
 pub use talk::{NewTalk, TalkRefused};
 pub use tool::is_unseen;
 pub use tuning::Tuning;

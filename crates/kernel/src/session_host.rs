@@ -7,7 +7,7 @@ use ledger::Ledger;
 use models::Models;
 use policy::Action;
 use serde_json::Value;
-use session::{Foreseen, HostFuture, NewSession, SessionHost, Slots};
+use session::{Foreseen, HostFuture, NewSession, PREEMPTED, SessionHost, Slots};
 use std::sync::Arc;
 use world::{CallId, Code, Fault, Refusal, Stop, Task, TaskId};
 
@@ -57,6 +57,14 @@ impl SessionHost for Kernel {
 
     fn cancel_call<'a>(&'a self, call: CallId, why: &'a str) -> HostFuture<'a, Result<(), Stop>> {
         Box::pin(async move { Ok(self.tasks.works.end(why, |part| part.call == Some(call)).await?) })
+    }
+
+    fn pause_room(&self, task: TaskId) -> HostFuture<'_, Result<(), Stop>> {
+        Box::pin(self.workspaces.pause(task, PREEMPTED))
+    }
+
+    fn resume_room(&self, task: TaskId) -> HostFuture<'_, Result<(), Stop>> {
+        Box::pin(self.workspaces.resume(task, PREEMPTED))
     }
 
     fn open_workspace(&self, task: TaskId) -> HostFuture<'_, Result<(), Stop>> {

@@ -11,6 +11,9 @@ use world::{CallId, Fault, Refusal, Stop, Task, TaskId};
 
 pub type HostFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
+/// Who freezes the room of a session whose place one of higher priority needs, as records name it.
+pub const PREEMPTED: &str = "kernel";
+
 /// The kernel as sessions know it. Every act of a session goes through here or is a record in the ledger.
 pub trait SessionHost: Send + Sync {
     fn ledger(&self) -> &Arc<Ledger>;
@@ -32,6 +35,11 @@ pub trait SessionHost: Send + Sync {
 
     /// Ends one call that runs, with everything of it: when this is over, nothing of it runs any more.
     fn cancel_call<'a>(&'a self, call: CallId, why: &'a str) -> HostFuture<'a, Result<(), Stop>>;
+
+    /// Freezes what runs in the task's room, and has it go on.
+    fn pause_room(&self, task: TaskId) -> HostFuture<'_, Result<(), Stop>>;
+
+    fn resume_room(&self, task: TaskId) -> HostFuture<'_, Result<(), Stop>>;
 
     /// Opens the task's workspace, or mounts it again.
     fn open_workspace(&self, task: TaskId) -> HostFuture<'_, Result<(), Stop>>;

@@ -4,14 +4,27 @@
 //! no step is made twice. Does not know how a call is judged or how a room is opened: it asks the trait `SessionHost`, which the kernel implements.
 #![forbid(unsafe_code)]
 
+mod carry_out;
+mod catalog;
+mod check;
+mod checkpoint;
+mod course;
 mod host;
 mod new_session;
 mod planner;
+mod planning;
+mod preflight;
+mod resume;
 mod run;
 mod slots;
+mod step;
+mod work;
 
-pub use host::{Foreseen, HostFuture, SessionHost};
+pub use carry_out::STEPS_ABREAST;
+pub use catalog::RegistryCatalog;
+pub use check::{CheckedPlan, check_plan};
+pub use host::{Foreseen, HostFuture, PREEMPTED, SessionHost};
 pub use new_session::{NewSession, SessionEnd};
-pub use planner::{FILE_PLANNER, Planner, PlannerFault, PlanningRequest};
+pub use planner::{FILE_PLANNER, Planner, PlannerFault};
 pub use run::run;
 pub use slots::Slots;

@@ -2,7 +2,8 @@
 
 use crate::{HostFuture, SessionHost};
 use std::sync::Arc;
-use world::{BrainSpec, Code, Fault, FaultKind, IterationRecord, PlanConstraints, PlanFinding, Refusal, ReviewId, Stop, Task};
+use workflow::PlanningRequest;
+use world::{BrainSpec, Code, Fault, FaultKind, Refusal, ReviewId, Stop, Task};
 
 /// The planner that reads its plans from the file that came with the session.
 pub const FILE_PLANNER: &str = "file";
@@ -14,38 +15,13 @@ pub trait Planner: Send + Sync {
         None
     }
 
+    /// Whether it can be asked once more after it gave so many plans.
+    fn has_more(&self, _given: u32) -> bool {
+        true
+    }
+
     /// The text of a plan.
     fn plan<'a>(&'a self, request: &'a PlanningRequest) -> HostFuture<'a, Result<String, PlannerFault>>;
-}
-
-/// What a planner is asked for.
-#[derive(Clone, Debug)]
-pub struct PlanningRequest {
-    /// What is to be done.
-    pub text: String,
-    pub constraints: PlanConstraints,
-    /// Names of the tools that a step may use.
-    pub tools: Vec<String>,
-    pub agentic: bool,
-    /// Counts from 1.
-    pub iteration: u32,
-    /// What critics sent back in this iteration; 0 for its first asking.
-    pub round: u32,
-    /// Askings of the whole session before this one.
-    pub asked: u32,
-    /// Why the plan before this one failed, where it is to be replaced.
-    pub failure: Option<String>,
-    /// What critics have against the plan of the round before.
-    pub criticism: Vec<PlanFinding>,
-    /// What earlier iterations came to, the latest last.
-    pub iterations: Vec<IterationRecord>,
-    /// What stands for the findings before those.
-    pub summary: Option<String>,
-    /// What sessions that were delegated to have found.
-    pub findings: Vec<String>,
-    /// What sessions before this one taught.
-    pub lessons: Vec<String>,
-    pub steps_max: u64,
 }
 
 /// Why there is no plan.
@@ -94,6 +70,10 @@ impl FilePlanner {
 }
 
 impl Planner for FilePlanner {
+    fn has_more(&self, given: u32) -> bool {
+        usize::try_from(given).is_ok_and(|given| given < self.plans.len())
+    }
+
     fn plan<'a>(&'a self, request: &'a PlanningRequest) -> HostFuture<'a, Result<String, PlannerFault>> {
         let asked = usize::try_from(request.asked).unwrap_or(usize::MAX);
         let count = self.plans.len();

@@ -1,0 +1,230 @@
+//! Has a plan made, judged and accepted, before any step of it begins.
+//!
+//! **Invariant.** A plan whose steps begin was looked at by the critics, or it is on record that they were off. What they found goes back to the planner three times at
+//! most; then the session ends, on record.
+
+use crate::course::{before_planning, model_findings};
+use crate::catalog::RegistryCatalog;
+use crate::planner::{PlannerFault, open_planner};
+use crate::resume::PlanningPast;
+use crate::work::SessionWork;
+use crate::{Planner, SessionEnd, preflight};
+use workflow::{CriticContext, Plan, PlanningRequest, ToolDescription, criticize, tools_within};
+use world::event::{PlanAccepted, PlanCriticized, PlanReceived, PlanRejected, PlannerRequested};
+use world::{Code, Event, Fault, FaultKind, PlanFinding, RetryCause, Stop};
+
+/// How often what critics found goes back to the planner.
+pub(crate) const ROUNDS_MAX: u32 = 3;
+
+/// What came of planning.
+pub(crate) enum Planned {
+    Accepted,
+    End(SessionEnd),
+}
+
+/// Gets from the planner a plan that may be carried out.
+pub(crate) async fn make_plan(work: &SessionWork) -> Result<Planned, Stop> {
+    let task = work.task()?;
+    let planner = open_planner(&work.host, &task)?;
+    let mut past = PlanningPast::read(work)?;
+    let (known, is_planning) = work.look(|_, session| (session.iteration, session.is_planning))?;
+    // An asking that was cut short is made again; what was carried out is followed by the next.
+    let iteration = if is_planning { known.max(1) } else { known + 1 };
+    let max = work.terms.limits.max_iterations;
+    if iteration > max {
+        let (event, reason) = work.exceeded("max_iterations", u64::from(iteration - 1), u64::from(max));
+        work.record(vec![event]).await?;
+        return Ok(Planned::End(SessionEnd::Failed(reason)));
+    }
+    let mut round = if past.iteration == iteration { past.round } else { 0 };
+    if past.unjudged.is_none() && !past.criticism.is_empty() && past.iteration == iteration {
+        round += 1;
+    }
+    loop {
+        let text = match past.unjudged.take() {
+            Some(blob) => text_of(work, &blob)?,
+            None => match ask(work, planner.as_ref(), &past, iteration, round).await? {
+                Ok(text) => {
+                    past.received += 1;
+                    text
+                }
+                Err(end) => return Ok(Planned::End(end)),
+            },
+        };
+        let rejected = match judge(work, &text, iteration, round).await? {
+            None => return Ok(Planned::Accepted),
+            Some(findings) => findings,
+        };
+        if round >= ROUNDS_MAX || !planner.has_more(past.received) {
+            return Ok(Planned::End(SessionEnd::Failed(rejection(&rejected))));
+        }
+        past.criticism = rejected;
+        round += 1;
+    }
+}
+
+fn rejection(findings: &[PlanFinding]) -> String {
+    let told = |finding: &PlanFinding| match finding.at.as_str() {
+        "" => finding.message.clone(),
+        at => format!("{at}: {}", finding.message),
+    };
+    let blocking: Vec<String> = findings.iter().filter(|finding| finding.blocks).map(told).collect();
+    let more = blocking.len().saturating_sub(3);
+    let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+    format!("the plan was rejected: {}{more}", blocking.iter().take(3).cloned().collect::<Vec<_>>().join("; "))
+}
+
+fn text_of(work: &SessionWork, blob: &str) -> Result<String, Stop> {
+    let bytes = work.host.ledger().blob(blob)?;
+    Ok(String::from_utf8(bytes).map_err(|error| Fault::new(FaultKind::Bug, "a kept plan is no text", error))?)
+}
+
+/// Asks the planner once, with both sides on record.
+async fn ask(
+    work: &SessionWork,
+    planner: &dyn Planner,
+    past: &PlanningPast,
+    iteration: u32,
+    round: u32,
+) -> Result<Result<String, SessionEnd>, Stop> {
+    let request = request(work, past, iteration, round).await?;
+    let (pid, task, ledger) = (work.pid, Some(work.id), work.host.ledger());
+    let prompt = planner.prompt(&request).map(|text| ledger.redactor.text(&text).into_owned());
+    let blob = prompt.map(|text| ledger.keep(text.as_bytes())).transpose()?;
+    let name = work.terms.planner.clone();
+    work.record(vec![PlannerRequested { pid, task, iteration, round, planner: name, blob }.into()]).await?;
+    let planned = match work.time_left()? {
+        None => planner.plan(&request).await,
+        Some(left) => match tokio::time::timeout(left, planner.plan(&request)).await {
+            Ok(planned) => planned,
+            Err(_) => {
+                let (event, reason) = work.exceeded_duration()?;
+                work.record(vec![event]).await?;
+                return Ok(Err(SessionEnd::Failed(reason)));
+            }
+        },
+    };
+    let text = match planned {
+        Ok(text) => ledger.redactor.text(&text).into_owned(),
+        Err(PlannerFault::Failed(reason)) => return Ok(Err(SessionEnd::Failed(reason))),
+        Err(PlannerFault::Asked(review)) => return Ok(Err(SessionEnd::Asked(review))),
+        Err(PlannerFault::Stop(stop)) => return no_plan(work, stop).await.map(Err),
+    };
+    let (blob, bytes) = (ledger.keep(text.as_bytes())?, text.len() as u64);
+    work.record(vec![PlanReceived { pid, task, iteration, round, blob, bytes }.into()]).await?;
+    Ok(Ok(text))
+}
+
+/// A planner that may not be asked any more: the session's own limit, or somebody else's.
+async fn no_plan(work: &SessionWork, stop: Stop) -> Result<SessionEnd, Stop> {
+    let Stop::Refused(refusal) = &stop else { return Err(stop) };
+    if refusal.code != Code::Exhausted {
+        return Err(stop);
+    }
+    let ((tokens, micros), limits) = (work.spent(), &work.terms.limits);
+    let reached = |used: u64, max: Option<u64>| max.filter(|max| used >= *max || refusal.reason.contains("task"));
+    let own = reached(micros, limits.max_cost_micros)
+        .map(|max| ("max_cost_micros", micros, max))
+        .or_else(|| reached(tokens, limits.max_tokens).map(|max| ("max_tokens", tokens, max)));
+    match own {
+        Some((limit, used, max)) => {
+            let (event, reason) = work.exceeded(limit, used, max);
+            work.record(vec![event]).await?;
+            Ok(SessionEnd::Failed(format!("{reason} ({})", refusal.reason)))
+        }
+        None => Ok(SessionEnd::Stopped { reason: refusal.reason.clone(), cause: RetryCause::Budget }),
+    }
+}
+
+/// What the planner is told.
+async fn request(work: &SessionWork, past: &PlanningPast, iteration: u32, round: u32) -> Result<PlanningRequest, Stop> {
+    let task = work.task()?;
+    let briefing = before_planning(&work.host, &task, iteration).await?;
+    let text = work.host.ledger().prompt(&task).await?;
+    let registry = work.host.tools();
+    let all = registry.names().into_iter().filter_map(|name| registry.get(name)).map(|tool| {
+        let manifest = tool.manifest();
+        ToolDescription {
+            name: manifest.name.clone(),
+            version: manifest.version.clone(),
+            description: manifest.description.clone(),
+            read_only: manifest.read_only,
+            input_schema: manifest.input_schema.clone(),
+        }
+    });
+    let tools = tools_within(all.collect(), &work.terms.constraints);
+    let session = task.session.as_deref();
+    let nonce = work.host.ledger().journal().vault().digest(format!("planner {} {iteration} {round}", work.id).as_bytes());
+    Ok(PlanningRequest {
+        text,
+        constraints: work.terms.constraints.clone(),
+        tools,
+        agentic: work.terms.agentic,
+        iteration,
+        round,
+        asked: past.received,
+        failure: past.failure.clone(),
+        criticism: past.criticism.clone(),
+        iterations: session.map(|session| session.iterations.iter().cloned().collect()).unwrap_or_default(),
+        kept_until: briefing.kept_until,
+        summary: briefing.summary,
+        findings: session.map(|session| session.findings.clone()).unwrap_or_default(),
+        lessons: briefing.lessons,
+        steps_max: work.terms.limits.max_steps.saturating_sub(session.map_or(0, |session| session.steps_made)),
+        nonce,
+    })
+}
+
+/// Reads what the planner said and has critics look at it. Gives what they found where the plan does not pass; else it is accepted, on record.
+async fn judge(work: &SessionWork, text: &str, iteration: u32, round: u32) -> Result<Option<Vec<PlanFinding>>, Stop> {
+    let (pid, task) = (work.pid, Some(work.id));
+    let plan = match Plan::parse(text, work.terms.agentic) {
+        Ok(plan) => plan,
+        Err(findings) => {
+            work.record(vec![PlanRejected { pid, task, iteration, round, findings: findings.clone() }.into()]).await?;
+            return Ok(Some(findings));
+        }
+    };
+    let findings = if work.terms.critics { look_at(work, &plan).await? } else { Vec::new() };
+    let is_blocked = findings.iter().any(|finding| finding.blocks);
+    let off = !work.terms.critics;
+    let mut events: Vec<Event> = vec![PlanCriticized { pid, task, iteration, round, findings: findings.clone(), off }.into()];
+    if is_blocked {
+        events.push(PlanRejected { pid, task, iteration, round, findings: findings.clone() }.into());
+        work.record(events).await?;
+        return Ok(Some(findings));
+    }
+    let number = work.look(|_, session| session.plan.as_ref().map_or(1, |plan| plan.number + 1))?;
+    let blob = work.host.ledger().keep(plan.to_json().as_bytes())?;
+    let steps = u32::try_from(plan.steps.len()).unwrap_or(u32::MAX);
+    events.push(PlanAccepted { pid, task, plan: number, iteration, blob, goal: plan.goal, steps }.into());
+    work.record(events).await?;
+    Ok(None)
+}
+
+/// All that the critics have to say.
+async fn look_at(work: &SessionWork, plan: &Plan) -> Result<Vec<PlanFinding>, Stop> {
+    let mut findings = criticized(work, plan)?;
+    if findings.iter().any(|finding| finding.blocks) {
+        return Ok(findings);
+    }
+    findings.extend(preflight::look_ahead(work, plan).await?);
+    if work.terms.model_critic && !findings.iter().any(|finding| finding.blocks) {
+        findings.extend(model_findings(&work.host, &work.task()?, plan).await?);
+    }
+    Ok(findings)
+}
+
+/// What the critics say that need nobody else.
+fn criticized(work: &SessionWork, plan: &Plan) -> Result<Vec<PlanFinding>, Stop> {
+    let catalog = RegistryCatalog(work.host.tools().clone());
+    let made = work.look(|_, session| session.steps_made)?;
+    let context = CriticContext {
+        catalog: &catalog,
+        constraints: &work.terms.constraints,
+        profile: &work.terms.profile,
+        steps_left: work.terms.limits.max_steps.saturating_sub(made),
+        steps_max: work.terms.agentic.then_some(workflow::AGENTIC_STEPS_MAX),
+    };
+    Ok(criticize(plan, &context))
+}

@@ -48,8 +48,8 @@ use crate::method::queue::{QueueChangeParams, QueueListParams, QueueListResult, 
 use crate::method::review::{ReviewAnswerParams, ReviewListParams, ReviewListResult, ReviewShowParams, ReviewView};
 use crate::method::sandbox::{SandboxListResult, SandboxRunParams, SandboxTemplatesParams, SandboxTemplatesResult};
 use crate::method::session::{
-    SessionListParams, SessionListResult, SessionReplayParams, SessionReplayResult, SessionResumeParams, SessionShowParams,
-    SessionStartParams, SessionView, SessionWatchParams,
+    SessionListParams, SessionListResult, SessionReplayParams, SessionReplayResult, SessionShowParams, SessionStartParams, SessionView,
+    SessionWatchParams,
 };
 use crate::method::skill::{SkillListParams, SkillListResult};
 use crate::method::talk::{TalkOpenParams, TalkOpenResult, TalkWatchParams};
@@ -319,8 +319,8 @@ table! {
     SessionWatch = "session.watch" (SessionWatchParams) -> Nothing, [Operator] Reads Stream Drops SHORT;
     /// Ends a session. What it changed is kept.
     SessionAbort = "session.abort" (TaskIdParams) -> SessionView, [Operator] Changes Once Finishes OPEN;
-    /// Has a session go on where it stopped, perhaps with other limits.
-    SessionResume = "session.resume" (SessionResumeParams) -> TaskContinueResult, [Operator] Changes Once Finishes OPEN;
+    /// Has a session go on where it stopped.
+    SessionResume = "session.resume" (TaskIdParams) -> TaskContinueResult, [Operator] Changes Once Finishes OPEN;
     /// Checks a session's record, carries it out once more on that record, or begins another one from a step of it.
     SessionReplay = "session.replay" (SessionReplayParams) -> SessionReplayResult, [Operator] Changes Once Finishes OPEN;
     /// Has a plan made that nobody carries out.

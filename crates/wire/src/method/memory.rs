@@ -50,10 +50,11 @@ pub struct LessonMatch {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LessonView {
     pub lesson: LessonId,
+    /// What that session was to do.
     pub summary: String,
     /// Of a session that succeeded.
     pub ok: bool,
-    /// What that session was to do.
+    /// What a planner is told of it.
     pub text: String,
     pub tools: Vec<String>,
     /// Whose lesson it is.

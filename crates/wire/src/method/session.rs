@@ -4,10 +4,7 @@ use super::memory::LessonView;
 use super::plan::PlanView;
 use super::task::{DivergenceView, TaskUsageView, TaskView};
 use serde::{Deserialize, Serialize};
-use world::{
-    ContextVerdict, ForkPoint, IterationRecord, PlanFinding, ReviewId, SessionLimits, SessionMode, SessionStatus, SessionTerms, TaskId,
-    ZoneId,
-};
+use world::{ContextVerdict, ForkPoint, IterationRecord, PlanFinding, ReviewId, SessionMode, SessionStatus, SessionTerms, TaskId, ZoneId};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -20,6 +17,12 @@ pub struct SessionStartParams {
     /// The text of a plan: YAML or JSON, for the planner `file`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<String>,
+    /// Take its traffic with models down on a cassette.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub record: bool,
+    /// What kind of caller its process is, for rules about `caller_tag`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -160,15 +163,6 @@ pub struct SessionWatchParams {
     /// Records behind this one; from now on without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after_seq: Option<u64>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SessionResumeParams {
-    pub task: TaskId,
-    /// Its limits from here on; what it has used counts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub limits: Option<SessionLimits>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -15,7 +15,9 @@ mod footprint;
 mod futility;
 mod graph;
 mod lesson;
+mod order;
 mod plan;
+mod preempt;
 mod profile;
 mod prompt;
 mod ready;
@@ -34,10 +36,12 @@ pub use footprint::{Footprint, footprint, footprints};
 pub use futility::{Futility, FutilityPattern, FutilityThresholds, detect_futility};
 pub use graph::PlanGraph;
 pub use lesson::{LessonDraft, RECALLED_MAX, RankedLesson, evicted_lessons, expired_lessons, extract_lesson, rank_lessons};
+pub use order::{PRIORITY_HIGHEST, PRIORITY_LOWEST, PreemptionCall, SlotLimits, SlotQueue, SlotRequest, SlotTicket, effective_priority};
 pub use plan::{
     ARTIFACT_KINDS, FailurePolicy, Plan, PlanArtifact, PlanStep, SCHEMA_VERSION, STEP_RETRIES_MAX, STEP_TIMEOUT_MS_MAX,
     STEP_TIMEOUT_MS_MIN, ToolRef,
 };
+pub use preempt::{MemoryUse, PreemptibleWork, Preemption, choose_victim, judge_preemption};
 pub use profile::{CallScope, ScopeVerdict, check_scope, judge_scope, tool_refusal};
 pub use prompt::{AGENTIC_STEPS_MAX, PlannerPrompt, PlanningRequest, RecalledLesson, ToolDescription, planner_prompt, tools_within};
 pub use ready::ReadyQueue;

@@ -25,10 +25,7 @@ pub async fn check_plan(host: &dyn SessionHost, zone: ZoneId, text: &str, terms:
     if !terms.critics {
         return Ok(CheckedPlan { plan: Some(plan), findings: Vec::new() });
     }
-    let catalog = RegistryCatalog(host.tools().clone());
-    let (constraints, profile) = (&terms.constraints, &terms.profile);
-    let context = CriticContext { catalog: &catalog, constraints, profile, steps_max: terms.limits.max_steps };
-    let mut findings = criticize(&plan, &context);
+    let mut findings = critics(host, &plan, terms);
     for (index, step) in plan.steps.iter().enumerate().filter(|(_, step)| step.input_from.is_empty()) {
         let request = Request::new(Pid::OPERATOR, None, zone, &step.tool_ref.name, Value::Object(step.input.clone()));
         let told = |message: String, blocks| PlanFinding { critic: "policy".to_owned(), at: format!("steps[{index}]"), message, blocks };
@@ -41,4 +38,12 @@ pub async fn check_plan(host: &dyn SessionHost, zone: ZoneId, text: &str, terms:
         }
     }
     Ok(CheckedPlan { plan: Some(plan), findings })
+}
+
+fn critics(host: &dyn SessionHost, plan: &Plan, terms: &SessionTerms) -> Vec<PlanFinding> {
+    let catalog = RegistryCatalog(host.tools().clone());
+    let (constraints, profile) = (&terms.constraints, &terms.profile);
+    let steps_max = terms.agentic.then_some(workflow::AGENTIC_STEPS_MAX);
+    let context = CriticContext { catalog: &catalog, constraints, profile, steps_left: terms.limits.max_steps, steps_max };
+    criticize(plan, &context)
 }

@@ -5,7 +5,7 @@ use crate::work::SessionWork;
 use gate::Request;
 use serde_json::Value;
 use workflow::Plan;
-use world::PlanFinding;
+use world::{Code, PlanFinding};
 
 /// The critic's name in what it finds.
 const POLICY: &str = "policy";
@@ -33,6 +33,8 @@ pub(crate) async fn look_ahead(work: &SessionWork, plan: &Plan) -> Result<Vec<Pl
         match work.host.foresee(&request).await? {
             Foreseen::Allowed => {}
             Foreseen::Reviewed(reasons) => findings.push(told(format!("a person would be asked: {}", reasons.join("; ")), false)),
+            // What an earlier step makes is not there yet; what a tool does not take, another critic tells.
+            Foreseen::Denied(refusal) if !matches!(refusal.code, Code::Denied | Code::Untrusted | Code::Unsupported) => {}
             Foreseen::Denied(refusal) => findings.push(told(format!("it would be denied: {}", refusal.reason), true)),
         }
     }

@@ -175,6 +175,11 @@ fn not_ok(call: Option<CallId>, value: &Value) -> AttemptEnd {
 const QUOTED_MAX: usize = 300;
 
 fn beginning(value: &Value) -> String {
+    if let Some(code) = value.get("exit_code").and_then(Value::as_i64) {
+        let said = value.get("stderr").and_then(Value::as_str).and_then(|text| text.lines().rfind(|line| !line.trim().is_empty()));
+        let said = said.map_or_else(String::new, |line| format!(": {}", &line[..line.floor_char_boundary(QUOTED_MAX)]));
+        return format!("it ended with exit code {code}{said}");
+    }
     let mut text = value.to_string();
     if text.len() > QUOTED_MAX {
         text.truncate(text.floor_char_boundary(QUOTED_MAX));

@@ -22,6 +22,8 @@
 //! | `model` | the indented lines that follow are what a scripted model answers, and the built-in brain works on the task |
 //! | `client` | the indented lines that follow are a program that plays Claude Code, and it works on the task |
 //! | `record` | the traffic with the model is recorded |
+//! | `session [WORD…]` | the task is a session: `agentic`, `dry_run`, `mock`, `no_critics`, `plan_only`, `memory`, `unattended`, `approve_writes`, `planner=NAME`, `steps=N`, `iterations=N`, `ms=N`, `tokens=N`, `micros=N`, `context=N`, `priority=N`, and lists by commas: `paths=`, `commands=`, `endpoints=`, `tools=`, `no_tools=`, `scope=` |
+//! | `plan` | the indented lines that follow are its plan file |
 //!
 //! What people do comes in its order: when the task waits for an answer, when it has ended, or at once where there is none.
 //!
@@ -53,6 +55,7 @@
 
 mod journal;
 mod parse;
+mod session;
 mod step;
 mod tree_line;
 
@@ -83,6 +86,9 @@ struct Scenario {
     /// Who does the task, with what.
     shape: kernel::TaskShape,
     brain: String,
+    /// It is a session within these terms, and this is its plan file.
+    session: Option<world::SessionTerms>,
+    plan: String,
     /// What a model says; the built-in brain asks it.
     model: String,
     /// A program that plays a vendor's client.
@@ -207,7 +213,9 @@ async fn play(scenario: &Scenario, bed: &Bed, script: &Path, launchers: Vec<Laun
     for step in &scenario.steps[..ahead] {
         story.take(step).await?;
     }
-    if !scenario.brain.is_empty() || scenario.shape.skill.is_some() || !scenario.model.is_empty() || !scenario.client.is_empty() {
+    if let Some(terms) = &scenario.session {
+        story.add_session(scenario, terms, bed.project()).await?;
+    } else if !scenario.brain.is_empty() || scenario.shape.skill.is_some() || !scenario.model.is_empty() || !scenario.client.is_empty() {
         story.add(scenario, script).await?;
     }
     for step in &scenario.steps[ahead..] {

@@ -16,6 +16,7 @@ enum Block {
     Tool,
     Model,
     Client,
+    Plan,
 }
 
 pub(super) fn scenario(text: &str) -> Result<Scenario, String> {
@@ -44,6 +45,8 @@ pub(super) fn scenario(text: &str) -> Result<Scenario, String> {
             "config" => block = Block::Config,
             "model" => block = Block::Model,
             "client" => block = Block::Client,
+            "plan" => block = Block::Plan,
+            "session" => scenario.session = Some(super::session::terms(rest).map_err(|what| fail(&what))?),
             "record" => scenario.record = true,
             "whole" => scenario.whole = true,
             "tool" => {
@@ -93,6 +96,7 @@ fn indented(scenario: &mut Scenario, block: Block, line: &str) {
         Block::Extension => scenario.extension.push_str(&line),
         Block::Config => scenario.config.push_str(&line),
         Block::Model => scenario.model.push_str(line.strip_prefix("  ").unwrap_or(&line)),
+        Block::Plan => scenario.plan.push_str(line.strip_prefix("  ").unwrap_or(&line)),
         Block::Client => scenario.client.push_str(line.strip_prefix("  ").unwrap_or(&line)),
         Block::Tool => scenario.tools.last_mut().into_iter().for_each(|tool| tool.push_str(&line)),
     }

@@ -145,7 +145,11 @@ impl<'a> Story<'a> {
         Ok(Story { bed, kernel, launchers, clock, task: None, tokens: HashMap::new(), aside: String::new(), from: 0 })
     }
 
-    fn kernel(&self) -> Result<&Arc<Kernel>, Stop> {
+    pub(super) fn set_task(&mut self, task: TaskId) {
+        self.task = Some(task);
+    }
+
+    pub(super) fn kernel(&self) -> Result<&Arc<Kernel>, Stop> {
         self.kernel.as_ref().ok_or_else(|| wrong("no kernel runs"))
     }
 

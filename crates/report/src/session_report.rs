@@ -8,7 +8,8 @@ use ledger::{Ledger, event_of};
 use std::collections::BTreeMap;
 use workflow::Plan;
 use world::{
-    ContextVerdict, Event, ForkPoint, IterationRecord, LessonId, PlanFinding, SessionStatus, SessionTerms, StepError, StepStatus, Stop, TaskId,
+    ContextVerdict, Event, ForkPoint, IterationRecord, LessonId, PlanFinding, SessionStatus, SessionTerms, StepError, StepStatus, Stop,
+    TaskId,
 };
 
 /// Records that have something to say here.

@@ -102,6 +102,9 @@ fn check_terms(new: &NewSession) -> Result<(), Refusal> {
     if terms.planner == FILE_PLANNER && new.plan.is_none() {
         return no("the planner `file` reads a plan file, and none was given", "give a plan file or name another planner");
     }
+    if let Some(finding) = session::check_scope(&terms.profile, &terms.constraints).into_iter().next() {
+        return Err(Refusal::new(Code::BadInput, format!("{}: {}", finding.at, finding.message)));
+    }
     if new.plan.as_ref().is_some_and(|plan| plan.len() > limits::INPUT_BYTES_MAX) {
         return no("the plan file is too large", "4 MiB are allowed");
     }

@@ -12,6 +12,8 @@ pub(crate) struct Briefing {
     pub summary: Option<String>,
     /// Iterations up to this one are told in one line each.
     pub kept_until: u32,
+    /// What older steps gave that fits.
+    pub remembered: Vec<String>,
     pub lessons: Vec<RecalledLesson>,
 }
 

@@ -28,3 +28,4 @@ pub use new_session::{NewSession, SessionEnd};
 pub use planner::{FILE_PLANNER, Planner, PlannerFault};
 pub use run::run;
 pub use slots::Slots;
+pub use workflow::check_scope;

@@ -168,6 +168,7 @@ async fn request(work: &SessionWork, past: &PlanningPast, iteration: u32, round:
         iterations: session.map(|session| session.iterations.iter().cloned().collect()).unwrap_or_default(),
         kept_until: briefing.kept_until,
         summary: briefing.summary,
+        remembered: briefing.remembered,
         findings: session.map(|session| session.findings.clone()).unwrap_or_default(),
         lessons: briefing.lessons,
         steps_max: work.terms.limits.max_steps.saturating_sub(session.map_or(0, |session| session.steps_made)),

@@ -49,7 +49,11 @@ impl SessionScope {
     }
 
     pub fn object_to(&self, facts: &Facts<'_>) -> Option<ScopeObjection> {
-        let paths: Vec<String> = facts.paths.iter().map(|path| RealPath::as_str(*path).to_owned()).collect();
+        let named: Vec<String> = facts.paths.iter().map(|path| RealPath::as_str(*path).to_owned()).collect();
+        // Where a program works says nothing of where it reaches.
+        let is_whole = named.iter().all(|path| path == ".");
+        let reaches_anywhere = facts.command.is_some() || (facts.sandbox.is_some() && is_whole && !facts.read_only && facts.host.is_none());
+        let paths = if reaches_anywhere { Vec::new() } else { named };
         let call = CallScope {
             tool: facts.tool,
             reads_only: facts.read_only,
@@ -57,8 +61,7 @@ impl SessionScope {
             host: facts.host,
             port: facts.port,
             command: facts.command,
-            // A program, or a tool that names no path and has a room to work in.
-            reaches_anywhere: facts.sandbox.is_some() && paths.is_empty() && !facts.read_only && facts.host.is_none(),
+            reaches_anywhere,
         };
         match judge_scope(&self.profile, &self.constraints, &call) {
             ScopeVerdict::Unrestricted => None,

@@ -6,7 +6,7 @@ use brain::BrainSpec;
 use ledger::unknown_task;
 use models::file_of;
 use session::{FILE_PLANNER, NewSession};
-use world::event::{BudgetSet, CassetteStarted, ProcExited, ProcSpawned, SessionCreated, TaskQueued, TaskScheduled, TaskTagged};
+use world::event::{BudgetSet, CassetteStarted, ProcExited, ProcSpawned, SessionCreated, TaskQueued, TaskTagged};
 use world::{Budget, Code, Event, Mode, Pid, Process, Refusal, Remedy, SessionLimits, Stop, TaskId, World, ZoneId, limits};
 
 impl Kernel {
@@ -55,10 +55,6 @@ impl Kernel {
                 order: None,
             };
             events.push(queued.into());
-            let timeout_ms = new.terms.limits.max_duration_ms;
-            if timeout_ms.is_some() {
-                events.push(TaskScheduled { pid, task: id, after: Vec::new(), timeout_ms }.into());
-            }
             if !tags.is_empty() {
                 events.push(TaskTagged { pid, task: id, tags, by: by.clone() }.into());
             }

@@ -297,7 +297,7 @@ impl<'a> PlanRun<'a> {
         let reason = "a limit of the session is reached";
         let (pid, task, plan, status) = (self.work.pid, Some(self.work.id), self.number, StepStatus::Skipped);
         let mut ended = vec![index];
-        self.queue.ended(index, status);
+        ended.extend(self.queue.ended(index, status).into_iter().map(|(other, _)| other));
         ended.extend(self.queue.give_up(reason).into_iter().map(|(other, _)| other));
         for index in ended {
             let step = &self.plan.steps[index];

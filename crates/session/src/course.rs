@@ -1,21 +1,9 @@
-//! What a session does next when a plan is over, and what its planner is told before each asking.
+//! What a session does next when a plan is over, and what is done before each asking of its planner.
 
-use crate::{SessionEnd, SessionHost};
-use std::sync::Arc;
-use workflow::{Plan, RecalledLesson};
+use crate::work::SessionWork;
+use crate::{SessionEnd, agentic, memory, model_critic};
+use workflow::Plan;
 use world::{PlanFinding, StepStatus, Stop, Task};
-
-/// What the planner is told beside the task and what came of earlier plans.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Briefing {
-    /// What stands for the findings before those that are remembered.
-    pub summary: Option<String>,
-    /// Iterations up to this one are told in one line each.
-    pub kept_until: u32,
-    /// What older steps gave that fits.
-    pub remembered: Vec<String>,
-    pub lessons: Vec<RecalledLesson>,
-}
 
 /// What comes after a plan that is over and whose outcome is on record.
 pub(crate) enum Course {
@@ -24,27 +12,27 @@ pub(crate) enum Course {
 }
 
 /// Before each asking of the planner.
-pub(crate) async fn before_planning(_host: &Arc<dyn SessionHost>, _task: &Task, _iteration: u32) -> Result<Briefing, Stop> {
-    Ok(Briefing::default())
+pub(crate) async fn before_planning(work: &SessionWork, iteration: u32) -> Result<(), Stop> {
+    agentic::prepare(work, iteration).await
 }
 
 /// What a model has against a plan, where the session's terms want one to look.
-pub(crate) async fn model_findings(_host: &Arc<dyn SessionHost>, _task: &Task, _plan: &Plan) -> Result<Vec<PlanFinding>, Stop> {
-    Ok(Vec::new())
+pub(crate) async fn model_findings(work: &SessionWork, plan: &Plan) -> Result<Vec<PlanFinding>, Stop> {
+    model_critic::judge(work, plan).await
 }
 
-/// After each plan of an agentic session; `failure` says why the plan failed, if it did.
-pub(crate) async fn after_plan(_host: &Arc<dyn SessionHost>, task: &Task, _failure: Option<&str>) -> Result<Course, Stop> {
+/// After each plan of an agentic session.
+pub(crate) async fn after_plan(work: &SessionWork, task: &Task) -> Result<Course, Stop> {
     let last = task.session.as_deref().and_then(|session| session.plan.as_ref());
     if last.is_some_and(|plan| plan.steps == 0) {
         return Ok(Course::End(SessionEnd::Done(summary(task))));
     }
-    Ok(Course::PlanAgain)
+    agentic::after_iteration(work).await
 }
 
 /// At the end of a session, whatever end that is; what it taught is kept.
-pub(crate) async fn at_end(_host: &Arc<dyn SessionHost>, _task: &Task, _end: &SessionEnd) -> Result<(), Stop> {
-    Ok(())
+pub(crate) async fn at_end(work: &SessionWork, end: &SessionEnd) -> Result<(), Stop> {
+    memory::learn(work, end).await
 }
 
 /// What a session that ended well says of itself.

@@ -1,9 +1,13 @@
 //! Who makes plans: the trait, and the planner that reads them from a file.
 
+use crate::brain_planner::BrainPlanner;
+use crate::model_planner::ModelPlanner;
+use crate::planner_spec::PlannerSpec;
+use crate::work::SessionWork;
 use crate::{HostFuture, SessionHost};
 use std::sync::Arc;
 use workflow::PlanningRequest;
-use world::{BrainSpec, Code, Fault, FaultKind, Refusal, ReviewId, Stop, Task};
+use world::{BrainSpec, Code, Fault, FaultKind, Refusal, RetryCause, ReviewId, Stop, Task};
 
 /// The planner that reads its plans from the file that came with the session.
 pub const FILE_PLANNER: &str = "file";
@@ -12,6 +16,16 @@ pub const FILE_PLANNER: &str = "file";
 pub trait Planner: Send + Sync {
     /// What it is told, for the record. A planner that is told nothing has none.
     fn prompt(&self, _request: &PlanningRequest) -> Option<String> {
+        None
+    }
+
+    /// Who it is, for the record, where its name does not say all.
+    fn label(&self, _request: &PlanningRequest) -> Option<String> {
+        None
+    }
+
+    /// Tokens that it can be told at once, where that is known.
+    fn context_tokens(&self) -> Option<u64> {
         None
     }
 
@@ -31,7 +45,22 @@ pub enum PlannerFault {
     Failed(String),
     /// A person must answer first.
     Asked(ReviewId),
+    /// It gives none now, and may later.
+    Stopped {
+        reason: String,
+        cause: RetryCause,
+    },
     Stop(Stop),
+}
+
+impl PlannerFault {
+    pub(crate) fn reason(&self) -> String {
+        match self {
+            PlannerFault::Failed(reason) | PlannerFault::Stopped { reason, .. } => reason.clone(),
+            PlannerFault::Asked(review) => format!("{review} must be answered first"),
+            PlannerFault::Stop(stop) => stop.to_string(),
+        }
+    }
 }
 
 impl From<Stop> for PlannerFault {
@@ -47,12 +76,13 @@ impl From<Fault> for PlannerFault {
 }
 
 /// The planner that a session's terms name.
-pub(crate) fn open_planner(host: &Arc<dyn SessionHost>, task: &Task) -> Result<Box<dyn Planner>, Stop> {
-    let session = task.session.as_deref().ok_or_else(|| Refusal::new(Code::WrongState, format!("{} is no session", task.id)))?;
-    match session.terms.planner.as_str() {
-        FILE_PLANNER => Ok(Box::new(FilePlanner::of(host, task)?)),
-        other => Err(Refusal::new(Code::Unsupported, format!("there is no planner `{other}`")).hint("name `file`").into()),
-    }
+pub(crate) fn open_planner(work: &SessionWork) -> Result<Box<dyn Planner>, Stop> {
+    Ok(match PlannerSpec::parse(&work.terms.planner)? {
+        PlannerSpec::File => Box::new(FilePlanner::of(&work.host, &work.task()?)?),
+        PlannerSpec::Model(model) => Box::new(ModelPlanner::open(work, model.as_deref(), false)?),
+        PlannerSpec::Router(model) => Box::new(ModelPlanner::open(work, model.as_deref(), true)?),
+        PlannerSpec::Brain(brain) => Box::new(BrainPlanner::open(work, &brain)),
+    })
 }
 
 /// Reads plans from the file that came with the session.

@@ -8,8 +8,8 @@ use crate::catalog::RegistryCatalog;
 use crate::planner::{PlannerFault, open_planner};
 use crate::resume::PlanningPast;
 use crate::work::SessionWork;
-use crate::{Planner, SessionEnd, preflight};
-use workflow::{CriticContext, Plan, PlanningRequest, ToolDescription, criticize, tools_within};
+use crate::{FILE_PLANNER, Planner, SessionEnd, briefing, preflight};
+use workflow::{CriticContext, Plan, criticize, read_response};
 use world::event::{PlanAccepted, PlanCriticized, PlanReceived, PlanRejected, PlannerRequested};
 use world::{Code, Event, Fault, FaultKind, PlanFinding, RetryCause, Stop};
 
@@ -24,8 +24,7 @@ pub(crate) enum Planned {
 
 /// Gets from the planner a plan that may be carried out.
 pub(crate) async fn make_plan(work: &SessionWork) -> Result<Planned, Stop> {
-    let task = work.task()?;
-    let planner = open_planner(&work.host, &task)?;
+    let planner = open_planner(work)?;
     let mut past = PlanningPast::read(work)?;
     let (known, is_planning) = work.look(|_, session| (session.iteration, session.is_planning))?;
     // An asking that was cut short is made again; what was carried out is followed by the next.
@@ -87,11 +86,12 @@ async fn ask(
     iteration: u32,
     round: u32,
 ) -> Result<Result<String, SessionEnd>, Stop> {
-    let request = request(work, past, iteration, round).await?;
+    before_planning(work, iteration).await?;
+    let request = briefing::request(work, past, iteration, round).await?;
     let (pid, task, ledger) = (work.pid, Some(work.id), work.host.ledger());
     let prompt = planner.prompt(&request).map(|text| ledger.redactor.text(&text).into_owned());
     let blob = prompt.map(|text| ledger.keep(text.as_bytes())).transpose()?;
-    let name = work.terms.planner.clone();
+    let name = planner.label(&request).unwrap_or_else(|| work.terms.planner.clone());
     work.record(vec![PlannerRequested { pid, task, iteration, round, planner: name, blob }.into()]).await?;
     let planned = match work.time_left()? {
         None => planner.plan(&request).await,
@@ -108,6 +108,7 @@ async fn ask(
         Ok(text) => ledger.redactor.text(&text).into_owned(),
         Err(PlannerFault::Failed(reason)) => return Ok(Err(SessionEnd::Failed(reason))),
         Err(PlannerFault::Asked(review)) => return Ok(Err(SessionEnd::Asked(review))),
+        Err(PlannerFault::Stopped { reason, cause }) => return Ok(Err(SessionEnd::Stopped { reason, cause })),
         Err(PlannerFault::Stop(stop)) => return no_plan(work, stop).await.map(Err),
     };
     let (blob, bytes) = (ledger.keep(text.as_bytes())?, text.len() as u64);
@@ -136,50 +137,12 @@ async fn no_plan(work: &SessionWork, stop: Stop) -> Result<SessionEnd, Stop> {
     }
 }
 
-/// What the planner is told.
-async fn request(work: &SessionWork, past: &PlanningPast, iteration: u32, round: u32) -> Result<PlanningRequest, Stop> {
-    let task = work.task()?;
-    let briefing = before_planning(&work.host, &task, iteration).await?;
-    let text = work.host.ledger().prompt(&task).await?;
-    let registry = work.host.tools();
-    let all = registry.names().into_iter().filter_map(|name| registry.get(name)).map(|tool| {
-        let manifest = tool.manifest();
-        ToolDescription {
-            name: manifest.name.clone(),
-            version: manifest.version.clone(),
-            description: manifest.description.clone(),
-            read_only: manifest.read_only,
-            input_schema: manifest.input_schema.clone(),
-        }
-    });
-    let tools = tools_within(all.collect(), &work.terms.constraints);
-    let session = task.session.as_deref();
-    let nonce = work.host.ledger().journal().vault().digest(format!("planner {} {iteration} {round}", work.id).as_bytes());
-    Ok(PlanningRequest {
-        text,
-        constraints: work.terms.constraints.clone(),
-        tools,
-        agentic: work.terms.agentic,
-        iteration,
-        round,
-        asked: past.received,
-        failure: past.failure.clone(),
-        criticism: past.criticism.clone(),
-        iterations: session.map(|session| session.iterations.iter().cloned().collect()).unwrap_or_default(),
-        kept_until: briefing.kept_until,
-        summary: briefing.summary,
-        remembered: briefing.remembered,
-        findings: session.map(|session| session.findings.clone()).unwrap_or_default(),
-        lessons: briefing.lessons,
-        steps_max: work.terms.limits.max_steps.saturating_sub(session.map_or(0, |session| session.steps_made)),
-        nonce,
-    })
-}
-
 /// Reads what the planner said and has critics look at it. Gives what they found where the plan does not pass; else it is accepted, on record.
 async fn judge(work: &SessionWork, text: &str, iteration: u32, round: u32) -> Result<Option<Vec<PlanFinding>>, Stop> {
     let (pid, task) = (work.pid, Some(work.id));
-    let plan = match Plan::parse(text, work.terms.agentic) {
+    // A plan file is the operator's, and may be longer than any planner's answer.
+    let document = if work.terms.planner == FILE_PLANNER { Ok(text) } else { read_response(text) };
+    let plan = match document.and_then(|document| Plan::parse(document, work.terms.agentic)) {
         Ok(plan) => plan,
         Err(findings) => {
             work.record(vec![PlanRejected { pid, task, iteration, round, findings: findings.clone() }.into()]).await?;
@@ -211,7 +174,7 @@ async fn look_at(work: &SessionWork, plan: &Plan) -> Result<Vec<PlanFinding>, St
     }
     findings.extend(preflight::look_ahead(work, plan).await?);
     if work.terms.model_critic && !findings.iter().any(|finding| finding.blocks) {
-        findings.extend(model_findings(&work.host, &work.task()?, plan).await?);
+        findings.extend(model_findings(work, plan).await?);
     }
     Ok(findings)
 }

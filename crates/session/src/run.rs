@@ -17,7 +17,7 @@ pub async fn run(host: Arc<dyn SessionHost>, task: TaskId) -> Result<SessionEnd,
     resume_paused(&work).await?;
     let end = go_through(&work).await?;
     if matches!(end, SessionEnd::Done(_) | SessionEnd::Failed(_)) {
-        at_end(&work.host, &work.task()?, &end).await?;
+        at_end(&work, &end).await?;
     }
     Ok(end)
 }
@@ -82,7 +82,7 @@ async fn next(work: &SessionWork) -> Result<Course, Stop> {
     let task = work.task()?;
     let (failure, plans) = failure(work, &task)?;
     if work.terms.agentic {
-        return after_plan(&work.host, &task, failure.as_ref().map(|failure| failure.reason.as_str())).await;
+        return after_plan(work, &task).await;
     }
     Ok(match failure {
         // Asked once more with what failed; then what fails is the end.

@@ -2,7 +2,7 @@
 
 use crate::slots::{RoomSlot, SlotOrder};
 use crate::work::SessionWork;
-use gate::{CallEnd, CallOutcome, Request, TIMED_OUT};
+use gate::{CallEnd, CallOutcome, Request, SESSION_TERMS, TIMED_OUT};
 use serde_json::Value;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -72,7 +72,7 @@ pub(crate) async fn attempt(work: SessionWork, attempt: Attempt) -> AttemptEnd {
     // Only what is done in earnest has a room.
     if manifest.room != Room::Sandbox || mode != RunMode::Live {
         return match work.host.call(&request).await {
-            Ok(CallOutcome { call, end, .. }) => judge(&step, mode, call, end),
+            Ok(outcome) => judge_outcome(&step, mode, outcome),
             Err(fault) => AttemptEnd::Broken(fault.into()),
         };
     }
@@ -89,7 +89,7 @@ pub(crate) async fn attempt(work: SessionWork, attempt: Attempt) -> AttemptEnd {
         }
     };
     match call_in_room(&work, &request, slot).await {
-        Ok(Some(CallOutcome { call, end, .. })) => judge(&step, mode, call, end),
+        Ok(Some(outcome)) => judge_outcome(&step, mode, outcome),
         Ok(None) => AttemptEnd::Displaced,
         Err(stop) => AttemptEnd::Broken(stop),
     }
@@ -133,6 +133,16 @@ fn open_call(work: &SessionWork, request: &Request) -> Option<CallId> {
     let place = request.step.as_ref()?;
     let known = work.look(|_, session| session.plan.as_ref()?.begun.get(&place.step)?.call);
     known.ok().flatten()
+}
+
+fn judge_outcome(step: &PlanStep, mode: RunMode, outcome: CallOutcome) -> AttemptEnd {
+    let CallOutcome { call, end, rules, .. } = outcome;
+    match &end {
+        CallEnd::Refused(refusal) if rules.iter().any(|rule| rule == SESSION_TERMS) => {
+            AttemptEnd::failed(call, StepFailure::OutsideProfile, &refusal.reason)
+        }
+        _ => judge(step, mode, call, end),
+    }
 }
 
 /// What the end of a call is for its step.

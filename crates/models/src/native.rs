@@ -114,6 +114,13 @@ impl Models {
         Ok(Box::new(Native::new(Arc::new(model), Brief { role, role_text, may_change, workflow, pins, project_texts, tools })))
     }
 
+    /// The model of this name, for questions of a process: each is a call, paid from its budget.
+    pub fn model_of(self: &Arc<Self>, pid: Pid, zone: ZoneId, model: &str) -> Result<Arc<dyn Model>, Stop> {
+        let work = self.model_card(Some(zone), model)?;
+        let summary = self.model_card(Some(zone), TIER_OF_SUMMARIES).unwrap_or_else(|_| work.clone());
+        Ok(Arc::new(self.gateway_model(pid, zone, work, summary)?))
+    }
+
     /// A process's models, asked through the gateway.
     pub(crate) fn gateway_model(
         self: &Arc<Self>,

@@ -2,6 +2,7 @@
 //!
 //! Pure. Relevance is BM25 over the few lessons that the world holds (decision 0080). Whoever calls takes the secrets out before and after.
 
+use crate::relevance::{Match, count_words, rank};
 use crate::untrusted::clip;
 use std::collections::{BTreeMap, BTreeSet};
 use world::{IterationRecord, Lesson, LessonId, StepStatus, limits};
@@ -15,10 +16,6 @@ const TEXT_BYTES_MAX: usize = 1_000;
 /// Tools and errors that a lesson names.
 const NAMED_MAX: usize = 16;
 const ERRORS_MAX: usize = 3;
-/// How fast more of the same word stops to count, and how much a long text is worth less: the usual figures of BM25.
-const SATURATION: f64 = 1.2;
-const LENGTH_WEIGHT: f64 = 0.75;
-
 /// A lesson before it is recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LessonDraft {
@@ -77,89 +74,12 @@ pub struct RankedLesson {
     pub words: Vec<(String, f64)>,
 }
 
-/// The lessons that fit a task, the best first. One that shares no word with it is not among them.
+/// The lessons that fit a task, the best first, of equal ones the newer: what it saw is nearer to what is. One that shares no word with it is not among them.
 pub fn rank_lessons(task: &str, lessons: &BTreeMap<LessonId, Lesson>) -> Vec<RankedLesson> {
-    let texts: Vec<(LessonId, BTreeMap<String, usize>)> = lessons.iter().map(|(id, lesson)| (*id, words_of(lesson))).collect();
-    let average = texts.iter().map(|(_, words)| words.values().sum::<usize>()).sum::<usize>() as f64 / texts.len().max(1) as f64;
-    let wanted: BTreeSet<String> = split(task).collect();
-    let mut ranked: Vec<RankedLesson> = texts
-        .iter()
-        .filter_map(|(id, words)| {
-            let length = words.values().sum::<usize>() as f64;
-            let mut scored: Vec<(String, f64)> = wanted
-                .iter()
-                .filter_map(|word| {
-                    let count = *words.get(word)? as f64;
-                    let holders = texts.iter().filter(|(_, words)| words.contains_key(word)).count() as f64;
-                    // The form that is never negative: a word that all lessons have still counts a little.
-                    let rarity = (1.0 + (texts.len() as f64 - holders + 0.5) / (holders + 0.5)).ln();
-                    let weight = SATURATION * (1.0 - LENGTH_WEIGHT + LENGTH_WEIGHT * length / average.max(1.0));
-                    Some((word.clone(), rarity * count * (SATURATION + 1.0) / (count + weight)))
-                })
-                .collect();
-            scored.sort_by(|a, b| b.1.total_cmp(&a.1));
-            let score = scored.iter().map(|(_, score)| score).sum();
-            (!scored.is_empty()).then_some(RankedLesson { id: *id, score, words: scored })
-        })
-        .collect();
-    // Of equal ones the newer is the better: what it saw is nearer to what is.
-    ranked.sort_by(|a, b| b.score.total_cmp(&a.score).then(b.id.cmp(&a.id)));
-    ranked
-}
-
-fn words_of(lesson: &Lesson) -> BTreeMap<String, usize> {
-    let mut words = BTreeMap::new();
-    for word in split(&lesson.summary).chain(split(&lesson.text)).chain(lesson.tools.iter().flat_map(|tool| split(tool))) {
-        *words.entry(word).or_default() += 1;
-    }
-    words
-}
-
-/// Words that say nothing about a task, and those that every lesson has.
-const COMMON: &[&str] = &[
-    "a",
-    "an",
-    "and",
-    "are",
-    "as",
-    "at",
-    "be",
-    "by",
-    "completed",
-    "do",
-    "failed",
-    "for",
-    "from",
-    "in",
-    "is",
-    "it",
-    "its",
-    "of",
-    "on",
-    "or",
-    "steps",
-    "succeeded",
-    "that",
-    "the",
-    "then",
-    "this",
-    "to",
-    "using",
-    "what",
-    "with",
-];
-
-fn split(text: &str) -> impl Iterator<Item = String> + '_ {
-    let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).map(str::to_lowercase);
-    words.map(|word| stem(&word).to_owned()).filter(|word| word.chars().count() > 1 && COMMON.binary_search(&word.as_str()).is_err())
-}
-
-/// A word without the ending of its plural, so that `test` finds `tests`.
-fn stem(word: &str) -> &str {
-    match word.strip_suffix('s') {
-        Some(stem) if stem.len() > 2 && !stem.ends_with(['s', 'u', 'i']) && !COMMON.contains(&word) => stem,
-        _ => word,
-    }
+    let words =
+        |lesson: &Lesson| count_words([lesson.summary.as_str(), &lesson.text].into_iter().chain(lesson.tools.iter().map(String::as_str)));
+    let (ids, texts): (Vec<LessonId>, Vec<_>) = lessons.iter().map(|(id, lesson)| (*id, words(lesson))).unzip();
+    rank(task, &texts).into_iter().map(|Match { index, score, words }| RankedLesson { id: ids[index], score, words }).collect()
 }
 
 /// Lessons that nobody needed for too long: learned and last recalled before the limit.

@@ -14,6 +14,7 @@ mod findings;
 mod footprint;
 mod futility;
 mod graph;
+mod judgement;
 mod lesson;
 mod order;
 mod plan;
@@ -21,7 +22,10 @@ mod preempt;
 mod profile;
 mod prompt;
 mod ready;
+mod relevance;
 mod response;
+mod session_memory;
+mod summary;
 mod untrusted;
 mod version;
 
@@ -35,6 +39,7 @@ pub use findings::FINDINGS_MAX;
 pub use footprint::{Footprint, footprint, footprints};
 pub use futility::{Futility, FutilityPattern, FutilityThresholds, detect_futility};
 pub use graph::PlanGraph;
+pub use judgement::{MODEL_CRITIC, critic_prompt, read_judgement};
 pub use lesson::{LessonDraft, RECALLED_MAX, RankedLesson, evicted_lessons, expired_lessons, extract_lesson, rank_lessons};
 pub use order::{PRIORITY_HIGHEST, PRIORITY_LOWEST, PreemptionCall, SlotLimits, SlotQueue, SlotRequest, SlotTicket, effective_priority};
 pub use plan::{
@@ -43,8 +48,13 @@ pub use plan::{
 };
 pub use preempt::{MemoryUse, PreemptibleWork, Preemption, choose_victim, judge_preemption};
 pub use profile::{CallScope, ScopeVerdict, check_scope, judge_scope, tool_refusal};
-pub use prompt::{AGENTIC_STEPS_MAX, PlannerPrompt, PlanningRequest, RecalledLesson, ToolDescription, planner_prompt, tools_within};
+pub use prompt::{
+    AGENTIC_STEPS_MAX, PLAN_TOOL, PlannerPrompt, PlanningRequest, RecalledLesson, ToolDescription, plan_tool_schema, planner_prompt,
+    tools_within,
+};
 pub use ready::ReadyQueue;
 pub use response::{RESPONSE_BYTES_MAX, read_response};
+pub use session_memory::{REMEMBERED_MAX, SessionMemory};
+pub use summary::{listed_summary, summary_prompt};
 pub use untrusted::clip_output;
 pub use version::{ToolVersion, VersionRange};

@@ -4,7 +4,7 @@
 //! or is one short line without them. Does not know who plans.
 
 use crate::untrusted::{OUTPUT_BYTES_MAX, inline, wrap, wrap_within};
-use serde_json::Value;
+use serde_json::{Value, json};
 use world::{IterationRecord, LessonId, PlanConstraints, PlanFinding, StepStatus};
 
 /// Steps that a plan of an agentic session has at most: it is told what came of them before it plans on.
@@ -41,6 +41,8 @@ pub struct PlanningRequest {
     pub kept_until: u32,
     /// What stands for the findings before those.
     pub summary: Option<String>,
+    /// What older steps gave that fits, of those that are not told whole.
+    pub remembered: Vec<String>,
     /// What sessions that were delegated to have found.
     pub findings: Vec<String>,
     /// What sessions before this one taught.
@@ -68,6 +70,35 @@ pub struct RecalledLesson {
     pub ok: bool,
     pub summary: String,
     pub text: String,
+}
+
+/// The tool by whose input a model hands in its plan: so its form is asked for in every vendor's own way.
+pub const PLAN_TOOL: &str = "submit_plan";
+
+/// The form of that input. It asks for less than is checked: vendors know different parts of JSON Schema.
+pub fn plan_tool_schema() -> Value {
+    let text = || json!({"type": "string"});
+    let texts = || json!({"type": "array", "items": {"type": "string"}});
+    let step = json!({
+        "type": "object",
+        "properties": {
+            "step_id": text(), "title": text(), "description": text(),
+            "tool_ref": {"type": "object", "properties": {"name": text(), "version_range": text()}, "required": ["name"]},
+            "input": {"type": "object"}, "input_from": {"type": "object"},
+            "depends_on": texts(), "success_criteria": texts(),
+            "failure_policy": {"type": "string", "enum": ["abort", "replan", "continue"]},
+            "timeout_ms": {"type": "integer"}, "max_retries": {"type": "integer"},
+        },
+        "required": ["step_id", "title", "tool_ref", "input"],
+    });
+    json!({
+        "type": "object",
+        "properties": {
+            "schema_version": text(), "plan_id": text(), "goal": text(), "assumptions": texts(),
+            "steps": {"type": "array", "items": step},
+        },
+        "required": ["schema_version", "goal", "steps"],
+    })
 }
 
 /// What a model is sent.
@@ -209,6 +240,9 @@ fn user(request: &PlanningRequest) -> String {
     }
     if let Some(summary) = &request.summary {
         parts.push(format!("A summary of what was done and found so far:\n{}", wrap(nonce, summary)));
+    }
+    if !request.remembered.is_empty() {
+        parts.push(format!("What earlier steps gave that may be of use now:\n{}", wrap(nonce, &request.remembered.join("\n"))));
     }
     parts.extend(history(request));
     for finding in &request.findings {

@@ -1,6 +1,7 @@
 //! Lessons that are made, found and given up.
 
 use super::*;
+use crate::relevance::{COMMON, split};
 use proptest::prelude::*;
 use world::StepFinding;
 

@@ -83,7 +83,8 @@ impl SessionWork {
     /// The same of the time that it may take.
     pub fn exceeded_duration(&self) -> Result<(Event, String), Stop> {
         let max = self.terms.limits.max_duration_ms.unwrap_or_default();
-        Ok(self.exceeded("max_duration_ms", self.worked_ms()?, max))
+        let (event, _) = self.exceeded("max_duration_ms", self.worked_ms()?, max);
+        Ok((event, format!("its time is over: it may take {max} ms")))
     }
 
     /// What its requests to models used until now: tokens, and millionths of a dollar.

@@ -5,6 +5,7 @@
 use crate::{CallId, TaskId, TaskState};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 /// What a session may do and how: on record from its start, and never widened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -211,7 +212,7 @@ pub struct ActivePlan {
     pub blob: String,
     pub goal: String,
     pub steps: u32,
-    pub begun: BTreeMap<String, StepState>,
+    pub begun: StepStates,
     /// No step of it begins any more, and why.
     #[serde(default)]
     pub replaced: Option<String>,
@@ -227,6 +228,36 @@ pub struct StepState {
     pub call: Option<CallId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Box<StepError>>,
+}
+
+/// How far each begun step is. A copy costs nothing, however many there are: whoever looks at a task copies it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StepStates(Arc<BTreeMap<String, StepState>>);
+
+impl StepStates {
+    pub(crate) fn to_mut(&mut self) -> &mut BTreeMap<String, StepState> {
+        Arc::make_mut(&mut self.0)
+    }
+}
+
+impl std::ops::Deref for StepStates {
+    type Target = BTreeMap<String, StepState>;
+
+    fn deref(&self) -> &BTreeMap<String, StepState> {
+        &self.0
+    }
+}
+
+impl Serialize for StepStates {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for StepStates {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<StepStates, D::Error> {
+        BTreeMap::deserialize(deserializer).map(|steps| StepStates(Arc::new(steps)))
+    }
 }
 
 /// Which step of a session a call is.

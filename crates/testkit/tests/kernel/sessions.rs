@@ -2,6 +2,8 @@
 //!
 //! A kernel that dies is a process of its own: this program, told by its environment what it is.
 
+mod steps;
+
 use journal::{Faults, Filter, Options, Point};
 use kernel::{Home, Kernel, NewSession, Reply, Stop, Tuning};
 use sandbox::Launcher;
@@ -17,11 +19,12 @@ use world::{
 };
 
 pub fn tests() -> Vec<Test> {
-    vec![
+    let crashes = vec![
         Test::new("killed_before_each_write", || dies_at(Point::BeforeWrite, 1)),
         Test::new("killed_before_each_sync", || dies_at(Point::BeforeSync, 2)),
         Test::new("killed_before_each_answer", || dies_at(Point::BeforeAck, 3)),
-    ]
+    ];
+    crashes.into_iter().chain(steps::tests()).collect()
 }
 
 const VICTIM: &str = "SKEP_TEST_SESSION";

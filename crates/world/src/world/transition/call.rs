@@ -65,7 +65,7 @@ impl AdmissionEffect {
 /// Takes note which call a step of a session is.
 fn note_step_call(task: &mut Task, step: &StepRef, call: CallId) {
     let plan = task.session.as_deref_mut().and_then(|session| session.plan.as_mut()).filter(|plan| plan.number == step.plan);
-    if let Some(begun) = plan.and_then(|plan| plan.begun.get_mut(&step.step)).filter(|begun| begun.attempts == step.attempt) {
+    if let Some(begun) = plan.and_then(|plan| plan.begun.to_mut().get_mut(&step.step)).filter(|begun| begun.attempts == step.attempt) {
         begun.call = Some(call);
     }
 }

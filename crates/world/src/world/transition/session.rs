@@ -6,8 +6,8 @@ use crate::event::{
     LessonRecalled, LimitExceeded, PlanAccepted, PlanCriticized, PlanReceived, PlanRejected, PlanReplaced, PlannerRequested,
     SessionCheckpointed, SessionCreated, StepFinished, StepStarted,
 };
-use crate::{ActivePlan, ContextVerdict, Lesson, Session, StepState, StepStatus, TaskId, TaskState, World, limits};
-use std::collections::{BTreeMap, VecDeque};
+use crate::{ActivePlan, ContextVerdict, Lesson, Session, StepState, StepStates, StepStatus, TaskId, TaskState, World, limits};
+use std::collections::VecDeque;
 
 fn session(world: &World, id: Option<TaskId>) -> Result<&Session, String> {
     let task = task(world, id)?;
@@ -108,7 +108,7 @@ impl Transition for PlanAccepted {
                 blob: self.blob.clone(),
                 goal: self.goal.clone(),
                 steps: self.steps,
-                begun: BTreeMap::new(),
+                begun: StepStates::default(),
                 replaced: None,
             });
         }
@@ -141,7 +141,7 @@ impl Transition for StepStarted {
         let plan = session_mut(world, self.task).and_then(|session| session.plan.as_mut());
         if let Some(plan) = plan.filter(|plan| plan.number == self.plan) {
             let step = StepState { tool: self.tool.clone(), status: StepStatus::Running, attempts: self.attempt, call: None, error: None };
-            plan.begun.insert(self.step.clone(), step);
+            plan.begun.to_mut().insert(self.step.clone(), step);
         }
     }
 }
@@ -161,9 +161,9 @@ impl Transition for StepFinished {
         let Some(plan) = session.plan.as_mut().filter(|plan| plan.number == self.plan) else { return };
         session.steps_made += u64::from(self.status != StepStatus::Skipped);
         let (status, attempts, call, error) = (self.status, self.attempts, self.call, self.error.clone());
-        match plan.begun.get_mut(&self.step) {
+        match plan.begun.to_mut().get_mut(&self.step) {
             Some(step) => *step = StepState { tool: std::mem::take(&mut step.tool), status, attempts, call, error },
-            None => drop(plan.begun.insert(self.step.clone(), StepState { tool: String::new(), status, attempts, call, error })),
+            None => drop(plan.begun.to_mut().insert(self.step.clone(), StepState { tool: String::new(), status, attempts, call, error })),
         }
     }
 }

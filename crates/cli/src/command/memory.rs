@@ -43,7 +43,7 @@ enum Action {
         #[arg(long, default_value = "asked for", hide_default_value = true)]
         reason: String,
     },
-    /// Say which lessons a planner would be told for a task, and by which words
+    /// Say which lessons fit a task, and by which words
     #[command(after_help = "Examples:\n  skep memory why \"report the prices\"")]
     Why {
         /// What is to be done; `-` reads it from stdin

@@ -6,7 +6,7 @@ use crate::command::session::terms::TermsArgs;
 use crate::command_error::CommandError;
 use crate::console::{Console, ExitResult, OK};
 use crate::place::{AbsentTree, PlaceArgs};
-use crate::show::{Line, Page, task};
+use crate::show::{Line, Page};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use wire::ErrorCode;
@@ -71,16 +71,25 @@ impl RunArgs {
             return OK;
         }
         if !console.json {
-            console.err.page(&task::added(&added));
+            console.err.page(&begun(&added));
         }
-        let end = follow(added.task, FollowOptions::of_run(), console).await?;
+        let end = follow(added.task, FollowOptions::of_run(0), console).await?;
         tell_end(&end, console)
     }
 }
 
+fn begun(added: &TaskAddResult) -> Page {
+    let line = Line::new().good("✓ ").name(added.task.to_string()).plain(" → ").strong(&added.process);
+    let mut page = Page(vec![line.plain(" (").name(format!("@{}", added.branch)).plain(")")]);
+    if added.drifts {
+        page.because("note", "the project's policy files differ from what is in force: skep trust");
+    }
+    page
+}
+
 /// What is said where nobody waits.
 fn started(added: &TaskAddResult) -> Page {
-    let mut page = Page(vec![Line::new().good("✓ ").name(added.task.to_string()).plain(" → ").strong(&added.process)]);
+    let mut page = begun(added);
     page.because("next", &format!("skep session watch {}", added.task));
     page
 }

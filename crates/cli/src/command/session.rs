@@ -41,7 +41,7 @@ enum Action {
         #[command(flatten)]
         place: PlaceArgs,
     },
-    /// Show one session: its plan, how far each step is, and what critics said
+    /// Show a session, its plan and how far each step is
     #[command(after_help = "Examples:\n  skep session show task-4\n  skep session show task-4 --all      every step\n  \
 skep session show task-4 --until 120   as it was after record 120\n  skep session show task-4 --json")]
     Show {
@@ -117,12 +117,14 @@ impl SessionArgs {
             }
             Action::Resume { session, detach } => {
                 let mut kernel = console.kernel().await?;
+                let params = SessionShowParams { task: session, brief: true, until_seq: None };
+                let before = kernel.call::<SessionShow>(&params).await?.seq;
                 let result = console.wait("taking it up", kernel.call::<SessionResume>(&TaskIdParams { task: session })).await?;
                 if detach {
                     console.show_wrapped(&result, session::resumed);
                     return OK;
                 }
-                let end = follow(session, FollowOptions::of_run(), console).await?;
+                let end = follow(session, FollowOptions::of_run(before), console).await?;
                 tell_end(&end, console)
             }
             Action::Replay(replay) => replay.run(console).await,

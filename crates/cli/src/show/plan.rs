@@ -28,6 +28,8 @@ pub enum StepPhase {
     Running,
     /// A person must answer before it goes on.
     Asks,
+    /// Its session came to its end while it ran.
+    CutOff,
     Succeeded,
     Failed,
     Skipped,
@@ -40,6 +42,7 @@ impl StepPhase {
             StepPhase::Ready => Line::new().plain("◌"),
             StepPhase::Running => Line::new().name("●"),
             StepPhase::Asks => Line::new().wait("◍"),
+            StepPhase::CutOff => Line::new().wait("⊘"),
             StepPhase::Succeeded => Line::new().good("✓"),
             StepPhase::Failed => Line::new().bad("✗"),
             StepPhase::Skipped => Line::new().faint("○"),
@@ -52,11 +55,24 @@ impl StepPhase {
             StepPhase::Ready => "ready",
             StepPhase::Running => "running",
             StepPhase::Asks => "asking",
+            StepPhase::CutOff => "cut off",
             StepPhase::Succeeded => "done",
             StepPhase::Failed => "failed",
             StepPhase::Skipped => "skipped",
         }
     }
+}
+
+/// Whether anything of a plan goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlanCourse {
+    /// Nobody carries it out.
+    Still,
+    Going,
+    /// Its steps wait for a person.
+    Asking,
+    /// Nothing of it runs any more.
+    Over,
 }
 
 /// What a drawing needs to know beside the plan.
@@ -65,31 +81,29 @@ pub struct DrawOptions {
     pub now_ms: i64,
     /// Rows that the steps may take; all of them without a number.
     pub rows: Option<usize>,
-    /// Its steps wait for a person.
-    pub is_asking: bool,
-    /// It is carried out, so steps have phases.
-    pub is_run: bool,
+    pub course: PlanCourse,
 }
 
 impl DrawOptions {
     /// A plan that nobody carries out.
     pub fn still(rows: Option<usize>) -> DrawOptions {
-        DrawOptions { now_ms: 0, rows, is_asking: false, is_run: false }
+        DrawOptions { now_ms: 0, rows, course: PlanCourse::Still }
     }
 }
 
 /// The phase of each step, in the plan's order.
-pub fn phases(plan: &PlanView, is_asking: bool) -> Vec<StepPhase> {
+pub fn phases(plan: &PlanView, course: PlanCourse) -> Vec<StepPhase> {
     let by_name: std::collections::BTreeMap<&str, Option<StepStatus>> =
         plan.steps.iter().map(|step| (step.step.as_str(), step.status)).collect();
     let is_over = |name: &String| by_name.get(name.as_str()).copied().flatten().is_some_and(StepStatus::ended);
     let phase = |step: &StepView| match step.status {
-        Some(StepStatus::Running) if is_asking => StepPhase::Asks,
+        Some(StepStatus::Running) if course == PlanCourse::Asking => StepPhase::Asks,
+        Some(StepStatus::Running) if course == PlanCourse::Over => StepPhase::CutOff,
         Some(StepStatus::Running) => StepPhase::Running,
         Some(StepStatus::Succeeded) => StepPhase::Succeeded,
         Some(StepStatus::Failed) => StepPhase::Failed,
         Some(StepStatus::Skipped) => StepPhase::Skipped,
-        None if step.after.iter().all(is_over) => StepPhase::Ready,
+        None if course != PlanCourse::Over && step.after.iter().all(is_over) => StepPhase::Ready,
         None => StepPhase::Waits,
     };
     plan.steps.iter().map(phase).collect()
@@ -97,7 +111,8 @@ pub fn phases(plan: &PlanView, is_asking: bool) -> Vec<StepPhase> {
 
 /// The steps, layer by layer.
 pub fn graph(plan: &PlanView, options: DrawOptions) -> Page {
-    let phases = phases(plan, options.is_asking);
+    let phases = phases(plan, options.course);
+    let is_run = options.course != PlanCourse::Still;
     let rows = layer::rows(plan);
     let shown = match options.rows {
         Some(max) => fold::fold(&rows.iter().map(|row| phases[row.step]).collect::<Vec<_>>(), max),
@@ -106,18 +121,23 @@ pub fn graph(plan: &PlanView, options: DrawOptions) -> Page {
     let names = plan.steps.iter().map(|step| Line::new().plain(&step.step).width()).max().unwrap_or(0).min(STEP_COLUMNS);
     let tools = plan.steps.iter().map(|step| Line::new().plain(&step.tool).width()).max().unwrap_or(0).min(TOOL_COLUMNS);
     let mut page = Page::new();
+    let mut is_behind_gap = false;
     for fold in shown {
         match fold {
             Fold::Row(at) => {
                 let row = &rows[at];
                 let (step, phase) = (&plan.steps[row.step], phases[row.step]);
-                let line = row.rail().join(if options.is_run { phase.mark() } else { Line::new().plain("◌") }).plain(" ");
+                let line = row
+                    .rail(std::mem::take(&mut is_behind_gap))
+                    .join(if is_run { phase.mark() } else { Line::new().plain("◌") })
+                    .plain(" ");
                 let line = line.join(name(step, phase).cut(names).pad(names)).plain("  ");
-                let line = if options.is_run { line.faint(format!("{:>7}  ", took(step, options.now_ms))) } else { line };
+                let line = if is_run { line.faint(format!("{:>7}  ", took(step, options.now_ms))) } else { line };
                 page.push(line.join(Line::new().faint(&step.tool).cut(TOOL_COLUMNS).pad(tools)).plain("  ").join(told(step)));
             }
             Fold::Left(left) => {
-                let left: Vec<String> = left.iter().map(|(phase, n)| format!("{} {}", count(*n), said(*phase, options.is_run))).collect();
+                is_behind_gap = true;
+                let left: Vec<String> = left.iter().map(|(phase, n)| format!("{} {}", count(*n), said(*phase, is_run))).collect();
                 page.push(Line::new().faint(format!("      ⋮ {}", left.join(", "))));
             }
         }
@@ -157,7 +177,7 @@ fn told(step: &StepView) -> Line {
 /// `3 of 12 done, 2 running, 1 ready, 1 failed`
 pub fn tally(phases: &[StepPhase]) -> String {
     let of = |wanted: StepPhase| phases.iter().filter(|phase| **phase == wanted).count() as u64;
-    let rest = [StepPhase::Running, StepPhase::Asks, StepPhase::Ready, StepPhase::Failed, StepPhase::Skipped];
+    let rest = [StepPhase::Running, StepPhase::Asks, StepPhase::CutOff, StepPhase::Ready, StepPhase::Failed, StepPhase::Skipped];
     let rest = rest.into_iter().filter(|phase| of(*phase) > 0).map(|phase| format!("{} {}", count(of(phase)), phase.word()));
     let done = format!("{} of {} done", count(of(StepPhase::Succeeded)), count(phases.len() as u64));
     std::iter::once(done).chain(rest).collect::<Vec<_>>().join(", ")
@@ -236,19 +256,20 @@ pub(crate) mod tests {
 
     #[test]
     fn a_graph_shows_every_phase_in_its_layer() {
-        let options = DrawOptions { now_ms: 10_000, rows: None, is_asking: false, is_run: true };
-        let expected = "\
+        let options = DrawOptions { now_ms: 10_000, rows: None, course: PlanCourse::Going };
+        let expected = &"
   1 ┬ ✓ read      120 ms  fs.read    Read the input
     └ ✓ fetch      2.4 s  net.fetch  Fetch the prices
   2 ┬ ● join       6.6 s  shell.run  Join both  try 2 of 3  ← read, fetch
     ├ ◌ lint              shell.run  Check the style  ← read
-    └ ✗ notify    500 ms  net.fetch  Tell the others  denied: no rule allows `exampl…
+    └ ✗ notify    500 ms  net.fetch  Tell the others  denied: no rule allows `e…
   3 ┬ · report            fs.write   Write the report  ← join
     └ ○ archive           fs.write   Keep what was told  notify failed
-";
+"[1..];
         assert_eq!(graph(&plan(), options).render(false, Some(80)), expected);
-        assert_eq!(tally(&phases(&plan(), false)), "2 of 7 done, 1 running, 1 ready, 1 failed, 1 skipped");
-        assert!(tally(&phases(&plan(), true)).contains("1 asking"));
+        assert_eq!(tally(&phases(&plan(), PlanCourse::Going)), "2 of 7 done, 1 running, 1 ready, 1 failed, 1 skipped");
+        assert!(tally(&phases(&plan(), PlanCourse::Asking)).contains("1 asking"));
+        assert_eq!(tally(&phases(&plan(), PlanCourse::Over)), "2 of 7 done, 1 cut off, 1 failed, 1 skipped");
     }
 
     #[test]
@@ -296,7 +317,7 @@ Report the prices  7 steps in 3 layers
         }
         plan.steps[40].status = Some(StepStatus::Failed);
         plan.steps[5_000].status = Some(StepStatus::Running);
-        let options = DrawOptions { now_ms: 0, rows: Some(12), is_asking: false, is_run: true };
+        let options = DrawOptions { now_ms: 0, rows: Some(12), course: PlanCourse::Going };
         let text = graph(&plan, options).render(false, Some(80));
         assert!(text.lines().count() <= 12, "{text}");
         assert!(text.contains("✗ s40 ") && text.contains("● s5000 ") && text.contains("⋮ 40 done\n"), "{text}");

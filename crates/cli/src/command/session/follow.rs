@@ -23,8 +23,10 @@ use wire::{ErrorCode, KernelClient, MergeState, ReviewId, SessionStatus, TaskId}
 /// How often the graph is drawn, and after how many of that the kernel is asked what it cost.
 const TICK_MS: u64 = 100;
 const LOOK_TICKS: u32 = 5;
-/// Rows of a plan that stay on the screen when it is over.
+/// Rows of a plan that stay on the screen when it is over: these at most, and fewer where the screen is small.
 const LEFT_ROWS: usize = 40;
+/// Rows of the screen that are for what is said below it.
+const BELOW_ROWS: usize = 8;
 
 /// What is told, and where.
 #[derive(Clone, Copy, Debug)]
@@ -36,9 +38,9 @@ pub struct FollowOptions {
 }
 
 impl FollowOptions {
-    /// What `skep run` follows: from its beginning, with the answer on stdout.
-    pub fn of_run() -> FollowOptions {
-        FollowOptions { after: None, is_run: true }
+    /// What `skep run` follows, from a record on; the answer goes to stdout.
+    pub fn of_run(after: u64) -> FollowOptions {
+        FollowOptions { after: Some(after), is_run: true }
     }
 
     pub fn of_watch(after: Option<u64>) -> FollowOptions {
@@ -156,7 +158,7 @@ impl Follower<'_> {
             SessionChange::Shown => {}
             SessionChange::NewPlan => {
                 if let Some(before) = before.filter(|_| self.is_drawn) {
-                    self.print(&before.last_drawing(LEFT_ROWS, record.at_ms));
+                    self.print(&before.last_drawing(self.rows_left(), record.at_ms));
                 }
                 self.progress.view = show(&mut self.look, self.task, false).await?;
             }
@@ -227,6 +229,10 @@ impl Follower<'_> {
         self.footer.draw(&lines);
     }
 
+    fn rows_left(&self) -> usize {
+        self.console.err.height().saturating_sub(BELOW_ROWS).clamp(5, LEFT_ROWS)
+    }
+
     fn print(&mut self, page: &Page) {
         self.footer.clear();
         self.screen.page(page);
@@ -236,10 +242,10 @@ impl Follower<'_> {
     async fn end(mut self, is_interrupted: bool) -> Result<FollowEnd, CommandError> {
         self.footer.clear();
         let view = show(&mut self.look, self.task, false).await?;
-        if self.is_drawn {
+        if self.is_drawn && !is_interrupted {
             let ended_ms = view.task.ended_ms.unwrap_or_else(now_ms);
             self.progress.view = view.clone();
-            let page = self.progress.last_drawing(LEFT_ROWS, ended_ms);
+            let page = self.progress.last_drawing(self.rows_left(), ended_ms);
             self.print(&page);
         }
         let end = FollowEnd { view, is_interrupted };

@@ -12,7 +12,7 @@ use wire::table::{SessionReplay, SessionShow};
 
 /// Check a session's record, or run it again on that record
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  skep session replay task-4                the chain is whole, and tells what is known\n  \
+#[command(after_help = "Examples:\n  skep session replay task-4                is its record whole and true?\n  \
 skep session replay task-4 --reexecute    once more, on recorded answers\n  skep session replay task-4 --until 120    as it was after record 120\n  \
 skep session replay task-4 --fork 120     another session from there on\n\n\
 No tool runs and no model is asked but by `--fork`. Exit code 0 when all holds,\n1 when something differs.")]

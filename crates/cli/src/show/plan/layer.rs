@@ -15,15 +15,15 @@ pub struct GraphRow {
 }
 
 impl GraphRow {
-    /// `  2 ┬ `
-    pub fn rail(&self) -> Line {
+    /// `  2 ┬ `; its number stands at the first row of a layer, and where the rows before are not drawn.
+    pub fn rail(&self, is_behind_gap: bool) -> Line {
         let rail = match (self.is_first, self.is_last) {
             (true, true) => "─",
             (true, false) => "┬",
             (false, false) => "├",
             (false, true) => "└",
         };
-        let number = if self.is_first { self.layer.to_string() } else { String::new() };
+        let number = if self.is_first || is_behind_gap { self.layer.to_string() } else { String::new() };
         Line::new().faint(format!("{number:>3} {rail} "))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{sign, spent, status};
 use crate::show::measure::{clock_seconds, count, dollars, duration_ms, plural};
-use crate::show::plan::{self, DrawOptions};
+use crate::show::plan::{self, DrawOptions, PlanCourse};
 use crate::show::{Line, Node, Page, memory, table_wrapped, tree};
 use jiff::tz::TimeZone;
 use wire::method::session::{PlanReview, SessionView};
@@ -17,7 +17,7 @@ pub fn detail(view: &SessionView, rows: Option<usize>, now_ms: i64, zone: &TimeZ
     if let Some(shown) = &view.plan {
         page.blank();
         page.push(heading(view));
-        let options = DrawOptions { now_ms: view.task.ended_ms.unwrap_or(now_ms), rows, is_asking: is_asking(view), is_run: true };
+        let options = DrawOptions { now_ms: view.task.ended_ms.unwrap_or(now_ms), rows, course: course(view) };
         page.append(plan::graph(shown, options));
         let errors =
             shown.steps.iter().filter_map(|step| step.error.as_ref().filter(|_| step.ended_ms.is_some()).map(|error| (step, error)));
@@ -55,12 +55,16 @@ pub fn detail(view: &SessionView, rows: Option<usize>, now_ms: i64, zone: &TimeZ
 /// `plan 2  "Report the prices"  2 of 7 done, 1 running`
 fn heading(view: &SessionView) -> Line {
     let Some(shown) = &view.plan else { return Line::new() };
-    let tally = plan::tally(&plan::phases(shown, is_asking(view)));
+    let tally = plan::tally(&plan::phases(shown, course(view)));
     Line::new().strong(format!("Plan {}", view.plan_number)).plain("  ").plain(&shown.goal).faint(format!("  {tally}"))
 }
 
-pub(super) fn is_asking(view: &SessionView) -> bool {
-    view.status == SessionStatus::AwaitingApproval
+pub(super) fn course(view: &SessionView) -> PlanCourse {
+    match view.status {
+        SessionStatus::Created | SessionStatus::Planning | SessionStatus::Running => PlanCourse::Going,
+        SessionStatus::AwaitingApproval => PlanCourse::Asking,
+        SessionStatus::Paused | SessionStatus::Completed | SessionStatus::Failed | SessionStatus::Aborted => PlanCourse::Over,
+    }
 }
 
 fn facts(view: &SessionView, now_ms: i64, zone: &TimeZone, columns: Option<usize>) -> Page {
@@ -264,7 +268,7 @@ Plan 2  Report the prices  2 of 7 done, 1 running, 1 ready, 1 failed, 1 skipped
     └ ✓ fetch      2.4 s  net.fetch  Fetch the prices
   2 ┬ ● join       6.6 s  shell.run  Join both  try 2 of 3  ← read, fetch
     ├ ◌ lint              shell.run  Check the style  ← read
-    └ ✗ notify    500 ms  net.fetch  Tell the others  denied: no rule allows `exampl…
+    └ ✗ notify    500 ms  net.fetch  Tell the others  denied: no rule allows `e…
   3 ┬ · report            fs.write   Write the report  ← join
     └ ○ archive           fs.write   Keep what was told  notify failed
 

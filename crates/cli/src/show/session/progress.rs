@@ -2,7 +2,7 @@
 //!
 //! **Invariant.** A record that is told twice changes nothing the second time: what the kernel showed may hold what it then sends.
 
-use super::detail::is_asking;
+use super::detail::course;
 use super::{event_line, sign, spent, status};
 use crate::record::ParsedRecord;
 use crate::show::measure::duration_ms;
@@ -16,6 +16,9 @@ use wire::{Event, ReviewId, SessionStatus, StepStatus};
 
 /// Lines above and below the graph.
 const HEAD_AND_FOOT: usize = 4;
+
+/// The call that takes its changes into the project.
+const MERGE: &str = "merge.apply";
 
 /// What a record did to what is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +74,8 @@ impl SessionProgress {
                     (step.ended_ms, step.error) = (Some(at_ms), e.error.clone());
                 }
             }
-            Event::ReviewAsked(e) => return SessionChange::Asks(e.review),
+            // Whether to take its changes is the next step, and no question of the work.
+            Event::ReviewAsked(e) if e.tool != MERGE => return SessionChange::Asks(e.review),
             Event::ReviewAnswered(e) => return SessionChange::Answered(e.review),
             Event::TaskStarted(_) => view.status = if view.plan.is_some() { SessionStatus::Running } else { SessionStatus::Planning },
             Event::TaskParked(_) => view.status = SessionStatus::AwaitingApproval,
@@ -103,6 +107,7 @@ impl SessionProgress {
                 Some(took) => line.faint(format!("  {took}")),
                 None => line,
             }),
+            Event::ReviewAsked(e) if e.tool == MERGE => return Page::new(),
             Event::ReviewAsked(e) => Some(
                 Line::new().wait("◍ ").name(e.review.to_string()).plain("  ").plain(crate::show::describe::describe(&e.tool, &e.input)),
             ),
@@ -124,16 +129,21 @@ impl SessionProgress {
         let elapsed = duration_ms(u64::try_from(now_ms.saturating_sub(view.task.queued_ms)).unwrap_or(0));
         let turning = matches!(view.status, SessionStatus::Planning | SessionStatus::Running);
         let mark = if turning { Line::new().name(frame(u64::try_from(now_ms).unwrap_or(0))).plain(" ") } else { sign(view.status) };
-        let review = view.task.review.filter(|_| is_asking(view)).map(|review| format!(" {review}")).unwrap_or_default();
+        let review = view
+            .task
+            .review
+            .filter(|_| view.status == SessionStatus::AwaitingApproval)
+            .map(|review| format!(" {review}"))
+            .unwrap_or_default();
         let head = mark.name(view.task.task.to_string()).plain("  ").join(status(view.status)).name(review);
         let mut lines = vec![head.faint(format!("  {elapsed}  ")).join(quoted(&view.task.prompt))];
         if let Some(shown) = &view.plan {
             let number = if view.plan_number > 1 { format!("  plan {}: ", view.plan_number) } else { "  ".to_owned() };
             lines.push(Line::new().faint(number).plain(&shown.goal));
             let room = rows.saturating_sub(HEAD_AND_FOOT).max(3);
-            let options = DrawOptions { now_ms, rows: Some(room), is_asking: is_asking(view), is_run: true };
+            let options = DrawOptions { now_ms, rows: Some(room), course: course(view) };
             lines.extend(plan::graph(shown, options).0);
-            let tally = plan::tally(&plan::phases(shown, is_asking(view)));
+            let tally = plan::tally(&plan::phases(shown, course(view)));
             lines.push(Line::new().plain(format!("  {tally}")).join(self.cost()).faint("  ctrl-c: it goes on"));
         } else {
             lines.push(Line::new().plain(format!("  asking {} for a plan", view.terms.planner)).join(self.cost()));
@@ -151,9 +161,9 @@ impl SessionProgress {
         let Some(shown) = &view.plan else { return Page::new() };
         let mut page = Page::new();
         let number = if view.terms.agentic || view.plan_number > 1 { format!("plan {}  ", view.plan_number) } else { String::new() };
-        let tally = plan::tally(&plan::phases(shown, is_asking(view)));
+        let tally = plan::tally(&plan::phases(shown, course(view)));
         page.push(Line::new().strong(number).plain(&shown.goal).faint(format!("  {tally}")));
-        page.append(plan::graph(shown, DrawOptions { now_ms, rows: Some(rows), is_asking: is_asking(view), is_run: true }));
+        page.append(plan::graph(shown, DrawOptions { now_ms, rows: Some(rows), course: course(view) }));
         page
     }
 }
@@ -199,7 +209,7 @@ mod tests {
     └ ✓ fetch      2.4 s  net.fetch  Fetch the prices
   2 ┬ ● join       6.6 s  shell.run  Join both  try 2 of 3  ← read, fetch
     ├ ◌ lint              shell.run  Check the style  ← read
-    └ ✗ notify    500 ms  net.fetch  Tell the others  denied: no rule allows `examp…
+    └ ✗ notify    500 ms  net.fetch  Tell the others  denied: no rule allows `…
   3 ┬ · report            fs.write   Write the report  ← join
     └ ○ archive           fs.write   Keep what was told  notify failed
   2 of 7 done, 1 running, 1 ready, 1 failed, 1 skipped · $0.02, 1,234 tokens  …

@@ -70,6 +70,10 @@ impl Criterion {
             Some(rest) => (true, rest.trim_start_matches(' ')),
             None => (false, trimmed),
         };
+        // `not` alone denies nothing.
+        if rest == "not" {
+            return Err(FORM.to_owned());
+        }
         let (subject, rest) = split_subject(rest).ok_or_else(|| FORM.to_owned())?;
         let test = test(rest.trim_matches(' ')).ok_or_else(|| FORM.to_owned())?;
         // A count is a number: it is neither true nor absent.
@@ -196,4 +200,129 @@ pub fn check_success(criteria: &[Criterion], output: &Value) -> Result<(), StepE
 
 fn shown_criterion(text: &str) -> String {
     if text.chars().count() <= 64 { shown(text) } else { format!("{}…", shown(&text.chars().take(60).collect::<String>())) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[track_caller]
+    fn check(text: &str, expected: Option<bool>) {
+        let output = json!({
+            "exit": 0, "ratio": 0.5, "big": 9_007_199_254_740_993_u64, "content": "all done\n", "exists": true, "truncated": false, "nothing": null,
+            "items": [1, "two", { "deep": [7] }], "fields": { "a": 1 }, "count": 3
+        });
+        let criterion = Criterion::parse(text).unwrap_or_else(|why| panic!("{text}: {why}"));
+        assert_eq!(criterion.holds(&output), expected, "{text}");
+        assert_eq!(check_success(&[criterion], &output).is_ok(), expected == Some(true));
+    }
+
+    #[test]
+    fn expressions_mean_what_the_guide_says() {
+        for (text, holds) in [
+            ("exit == 0", true),
+            ("exit == 0.0", true),
+            ("exit==0", true),
+            ("exit != 1", true),
+            ("exit > 0", false),
+            ("ratio >= 0.5", true),
+            ("ratio < 0.5", false),
+            ("big == 9007199254740993", true),
+            ("big == 9007199254740992", false),
+            ("content contains \"done\"", true),
+            ("content contains 'done'", true),
+            ("content contains \"missing\"", false),
+            ("content starts_with \"all\"", true),
+            ("content ends_with \"done\\n\"", true),
+            ("content == \"all done\\n\"", true),
+            ("exists", true),
+            ("truncated", false),
+            ("not truncated", true),
+            ("not exists", false),
+            ("content exists", true),
+            ("nothing exists", false),
+            ("absent exists", false),
+            ("not absent exists", true),
+            ("count >= 1", true),
+            ("count(items) == 3", true),
+            ("count(content) > 100", false),
+            ("count( fields ) == 1", true),
+            ("items contains 1", true),
+            ("items contains \"two\"", true),
+            ("items[2].deep[0] == 7", true),
+            ("items.2.deep.0 == 7", true),
+            ("fields contains \"a\"", true),
+            ("nothing == null", true),
+            ("not content contains \"missing\"", true),
+        ] {
+            check(text, Some(holds));
+        }
+    }
+
+    /// Neither a criterion nor its opposite holds of what is not there: fail closed.
+    #[test]
+    fn what_cannot_be_asked_does_not_hold_either_way() {
+        for text in [
+            "absent == 1",
+            "absent != 1",
+            "absent",
+            "content > 3",
+            "exit contains 1",
+            "content",
+            "items[9] == 1",
+            "count(exit) == 1",
+            "count(absent) == 0",
+            "exit.deep == 1",
+            "exit starts_with \"0\"",
+        ] {
+            check(text, None);
+            check(&format!("not {text}"), None);
+        }
+    }
+
+    #[test]
+    fn prose_is_refused() {
+        let long = format!("content contains \"{}\"", "x".repeat(500));
+        for text in [
+            "",
+            " ",
+            "the file was written",
+            "exit = 0",
+            "exit === 0",
+            "exit == ",
+            "exit == zero",
+            "== 0",
+            "content contains done",
+            "content containsx \"a\"",
+            "count(items)",
+            "count(items",
+            "count(items) exists",
+            "exit < \"1\"",
+            "exit == [0]",
+            "exit == 0 and exists",
+            "a..b == 1",
+            "a[x] == 1",
+            "not",
+            "name starts_with 7",
+            "content contains 'it's'",
+            "exit == 0; rm",
+            "\u{202e}exit == 0",
+            &long,
+        ] {
+            assert!(Criterion::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_failure_names_the_criterion_and_not_the_output() {
+        let criteria = [Criterion::parse("exit == 0").unwrap(), Criterion::parse("content contains \"fine\"").unwrap()];
+        assert_eq!(check_success(&criteria, &json!({ "exit": 0, "content": "fine" })), Ok(()));
+        let error = check_success(&criteria, &json!({ "exit": 0, "content": "hunter2" })).unwrap_err();
+        assert_eq!((error.code.as_str(), error.karnevil9.as_str()), ("criteria_unmet", "INVALID_OUTPUT"));
+        assert_eq!(error.message, "the criterion `content contains \"fine\"` does not hold");
+        let error = check_success(&criteria, &json!("hunter2")).unwrap_err();
+        assert_eq!(error.message, "the criterion `exit == 0` cannot be asked of the output");
+        assert_eq!(check_success(&[], &json!(null)), Ok(()));
+    }
 }

@@ -102,3 +102,6 @@ fn scope(step: &PlanStep, at: &str, context: &CriticContext<'_>, found: &mut Fin
         found.add(blocking("profile", format!("{at}.input"), why));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -191,3 +191,6 @@ fn shown_circle(circle: &[usize], plan: &Plan) -> String {
     names.extend(circle.first().map(name));
     names.join(" → ")
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

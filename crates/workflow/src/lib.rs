@@ -41,7 +41,7 @@ pub use futility::{Futility, FutilityPattern, FutilityThresholds, detect_futilit
 pub use graph::PlanGraph;
 pub use judgement::{MODEL_CRITIC, critic_prompt, read_judgement};
 pub use lesson::{LessonDraft, RECALLED_MAX, RankedLesson, evicted_lessons, expired_lessons, extract_lesson, rank_lessons};
-pub use order::{PRIORITY_HIGHEST, PRIORITY_LOWEST, PreemptionCall, SlotLimits, SlotQueue, SlotRequest, SlotTicket, effective_priority};
+pub use order::{PRIORITY_HIGHEST, PRIORITY_LOWEST, PreemptionCall, RoomClaim, SlotLimits, SlotQueue, SlotTicket, effective_priority};
 pub use plan::{
     ARTIFACT_KINDS, FailurePolicy, Plan, PlanArtifact, PlanStep, SCHEMA_VERSION, STEP_RETRIES_MAX, STEP_TIMEOUT_MS_MAX,
     STEP_TIMEOUT_MS_MIN, ToolRef,

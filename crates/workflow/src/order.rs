@@ -16,6 +16,9 @@ pub const PRIORITY_LOWEST: u8 = 5;
 /// What waiting lifts to at most.
 const PRIORITY_AGED: u8 = 2;
 
+/// Sessions of which it is remembered when they were served.
+const SERVED_MAX: usize = 1_024;
+
 /// How many may run at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlotLimits {
@@ -35,7 +38,7 @@ impl Default for SlotLimits {
 
 /// Somebody who wants a place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SlotRequest {
+pub struct RoomClaim {
     pub session: TaskId,
     pub template: String,
     pub priority: u8,
@@ -104,10 +107,10 @@ impl SlotQueue {
     }
 
     /// Somebody gets in line.
-    pub fn enter(&mut self, request: SlotRequest, now_ms: u64) -> SlotTicket {
+    pub fn enter(&mut self, request: RoomClaim, now_ms: u64) -> SlotTicket {
         let ticket = SlotTicket(self.next);
         self.next += 1;
-        let SlotRequest { session, template, priority, time_ms_max } = request;
+        let RoomClaim { session, template, priority, time_ms_max } = request;
         let lane = Lane { session, priority: priority.clamp(PRIORITY_HIGHEST, PRIORITY_LOWEST), template };
         self.lanes.entry(lane).or_default().push_back(Waiting { ticket, since_ms: now_ms, time_ms_max });
         ticket
@@ -122,6 +125,7 @@ impl SlotQueue {
         {
             self.turn += 1;
             self.served.insert(lane.session, self.turn);
+            self.forget_idle();
             let Waiting { ticket, since_ms: asked_ms, time_ms_max } = waiting;
             self.running.insert(ticket, Running { lane, asked_ms, since_ms: now_ms, time_ms_max, is_leaving: false });
             granted.push(ticket);
@@ -188,6 +192,15 @@ impl SlotQueue {
 
     pub fn waiting(&self) -> usize {
         self.lanes.values().map(VecDeque::len).sum()
+    }
+
+    /// Forgets when sessions were served that ended long ago. A session that comes again after so many turns counts as not served yet, which is no different: it is the one that
+    /// was served longest ago.
+    fn forget_idle(&mut self) {
+        if self.served.len() > SERVED_MAX {
+            let oldest = self.turn.saturating_sub(SERVED_MAX as u64 / 2);
+            self.served.retain(|_, turn| *turn > oldest);
+        }
     }
 
     /// The lane whose first one comes next, of those that may.

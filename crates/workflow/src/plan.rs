@@ -210,3 +210,6 @@ pub(crate) fn is_step_id(id: &str) -> bool {
 pub(crate) fn misfit(at: impl Into<String>, message: impl Into<String>) -> PlanFinding {
     findings::blocking("schema", at, message)
 }
+
+#[cfg(test)]
+mod tests;

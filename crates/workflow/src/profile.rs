@@ -197,3 +197,156 @@ fn tool_flaw(entry: &str) -> Option<String> {
     let name = entry.strip_suffix('*').map(|start| format!("{start}x")).unwrap_or_else(|| entry.to_owned());
     (!is_tool_name(&name)).then(|| format!("`{}` is not a tool's name, nor one that ends in `*`", shown(entry)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(list: &[&str]) -> Vec<String> {
+        list.iter().map(|word| (*word).to_owned()).collect()
+    }
+
+    fn judge(profile: &PolicyProfile, call: CallScope<'_>) -> &'static str {
+        match judge_scope(profile, &PlanConstraints::default(), &CallScope { tool: "fs.write", ..call }) {
+            ScopeVerdict::Unrestricted => "unrestricted",
+            ScopeVerdict::Ask(_) => "ask",
+            ScopeVerdict::Denied(_) => "denied",
+        }
+    }
+
+    #[test]
+    fn a_path_is_inside_what_is_listed_or_denied() {
+        let check = |allowed: &str, path: &str, expected: &str| {
+            let profile = PolicyProfile { allowed_paths: words(&[allowed]), ..PolicyProfile::default() };
+            assert_eq!(judge(&profile, CallScope { paths: &words(&[path]), ..CallScope::default() }), expected, "{path} in {allowed}");
+        };
+        for allowed in ["src", "src/", "./src", "src/**"] {
+            check(allowed, "src", "unrestricted");
+            check(allowed, "src/a/b.rs", "unrestricted");
+            check(allowed, "./src//a", "unrestricted");
+            check(allowed, "srcs/a", "denied");
+            check(allowed, "SRC/a", "denied");
+            check(allowed, "a", "denied");
+            check(allowed, ".", "denied");
+            check(allowed, "src/../etc", "denied");
+            check(allowed, "/src/a", "denied");
+            check(allowed, "", "denied");
+        }
+        check(".", "anything/at/all", "unrestricted");
+        check("**", "anything", "unrestricted");
+        check(".", "../out", "denied");
+        check(".", "/etc/passwd", "denied");
+        check("/tmp/x", "/tmp/x/y", "unrestricted");
+        check("/tmp/x", "tmp/x/y", "denied");
+        check("/", "/etc/passwd", "unrestricted");
+    }
+
+    #[test]
+    fn an_endpoint_is_the_host_that_is_listed() {
+        let check = |allowed: &str, host: &str, port: Option<u16>, expected: &str| {
+            let profile = PolicyProfile { allowed_endpoints: words(&[allowed]), ..PolicyProfile::default() };
+            assert_eq!(judge(&profile, CallScope { host: Some(host), port, ..CallScope::default() }), expected, "{host} in {allowed}");
+        };
+        check("example.com", "example.com", Some(443), "unrestricted");
+        check("example.com", "EXAMPLE.com.", None, "unrestricted");
+        check("example.com", "evil-example.com", None, "denied");
+        check("example.com", "example.com.evil.org", None, "denied");
+        check("example.com", "api.example.com", None, "denied");
+        check("*.example.com", "api.example.com", None, "unrestricted");
+        check("*.example.com", "example.com", None, "denied");
+        check("*.example.com", "evilexample.com", None, "denied");
+        check("example.com:8443", "example.com", Some(8443), "unrestricted");
+        check("example.com:8443", "example.com", Some(443), "denied");
+        check("example.com:8443", "example.com", None, "denied");
+        check("[::1]:80", "::1", Some(80), "unrestricted");
+        check("[::1]", "[::1]", Some(80), "unrestricted");
+        // KarnEvil9 took hosts that begin with `fd` for private addresses (shortcoming 19).
+        check("fda.gov", "fda.gov", None, "unrestricted");
+    }
+
+    #[test]
+    fn a_program_runs_only_if_it_is_listed_where_lists_would_hold_it() {
+        let check = |profile: &PolicyProfile, command: Option<&[&str]>, expected: &str| {
+            let command = command.map(words);
+            let call = CallScope { command: command.as_deref(), reaches_anywhere: true, ..CallScope::default() };
+            assert_eq!(judge(profile, call), expected, "{command:?} by {profile:?}");
+        };
+        let none = PolicyProfile::default();
+        check(&none, Some(&["rm", "-rf", "/"]), "unrestricted");
+        let commands = PolicyProfile { allowed_commands: words(&["cargo", "git status"]), ..PolicyProfile::default() };
+        check(&commands, Some(&["cargo", "test"]), "unrestricted");
+        check(&commands, Some(&["git", "status", "-s"]), "unrestricted");
+        check(&commands, Some(&["git", "push"]), "denied");
+        check(&commands, Some(&["git"]), "denied");
+        check(&commands, Some(&["/tmp/cargo"]), "denied");
+        check(&commands, Some(&["env", "cargo"]), "denied");
+        check(&commands, Some(&[]), "denied");
+        check(&commands, None, "denied");
+        // shell-exec read /etc/passwd where only the working directory was allowed (shortcoming 18).
+        let paths = PolicyProfile { allowed_paths: words(&["src"]), ..PolicyProfile::default() };
+        check(&paths, Some(&["cat", "/etc/passwd"]), "denied");
+        check(&PolicyProfile { allowed_commands: words(&["cargo"]), ..paths }, Some(&["cargo", "test"]), "unrestricted");
+        check(&PolicyProfile { allowed_paths: words(&["."]), ..PolicyProfile::default() }, Some(&["cargo"]), "unrestricted");
+        let scope = PlanConstraints { path_scope: words(&["src"]), ..PlanConstraints::default() };
+        let command = words(&["ls"]);
+        let call = CallScope { tool: "shell.run", command: Some(&command), reaches_anywhere: true, ..CallScope::default() };
+        assert!(matches!(judge_scope(&none, &scope, &call), ScopeVerdict::Denied(why) if why.contains("path_scope")));
+    }
+
+    #[test]
+    fn writes_ask_where_the_profile_says_so_and_a_no_stays_a_no() {
+        let profile = PolicyProfile { require_approval_for_writes: true, allowed_paths: words(&["src"]), ..PolicyProfile::default() };
+        let (inside, outside) = (words(&["src/a"]), words(&["b"]));
+        assert_eq!(judge(&profile, CallScope { paths: &inside, ..CallScope::default() }), "ask");
+        assert_eq!(judge(&profile, CallScope { paths: &inside, reads_only: true, ..CallScope::default() }), "unrestricted");
+        assert_eq!(judge(&profile, CallScope { paths: &outside, ..CallScope::default() }), "denied");
+    }
+
+    #[test]
+    fn the_denylist_counts_before_the_allowlist() {
+        let constraints = PlanConstraints {
+            tool_allowlist: words(&["fs.*", "read-file"]),
+            tool_denylist: words(&["fs.delete"]),
+            ..PlanConstraints::default()
+        };
+        let refused = |tool: &str| tool_refusal(&constraints, tool).is_some();
+        assert_eq!(
+            [refused("fs.read"), refused("fs.delete"), refused("shell.run"), refused("read-file"), refused("read-file2")],
+            [false, true, true, false, true]
+        );
+        assert!(tool_refusal(&PlanConstraints::default(), "anything").is_none());
+    }
+
+    #[test]
+    fn entries_that_could_not_be_enforced_are_refused_with_their_place() {
+        let profile = PolicyProfile {
+            allowed_paths: words(&["src", "src/**", "*.rs", "", "a/../b", "x\u{202e}"]),
+            allowed_endpoints: words(&["example.com", "*.example.com:443", "https://example.com", "*", "[::1]:80", "a b"]),
+            allowed_commands: words(&["git status", " "]),
+            require_approval_for_writes: false,
+        };
+        let constraints = PlanConstraints {
+            tool_allowlist: words(&["fs.*", "fs.read", "*", "FS.read"]),
+            tool_denylist: words(&["a.b.c"]),
+            path_scope: words(&["docs", "do?s"]),
+            success_criteria: words(&["build.exit_code == 0", "it works"]),
+        };
+        let places: Vec<String> = check_scope(&profile, &constraints).into_iter().map(|finding| finding.at).collect();
+        let expected = [
+            "allowed_paths[2]",
+            "allowed_paths[3]",
+            "allowed_paths[4]",
+            "allowed_paths[5]",
+            "allowed_endpoints[2]",
+            "allowed_endpoints[3]",
+            "allowed_endpoints[5]",
+            "allowed_commands[1]",
+            "tool_allowlist[3]",
+            "tool_denylist[0]",
+            "path_scope[1]",
+            "success_criteria[1]",
+        ];
+        assert_eq!(places, expected);
+        assert_eq!(check_scope(&PolicyProfile::default(), &PlanConstraints::default()), []);
+    }
+}

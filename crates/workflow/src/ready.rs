@@ -17,7 +17,8 @@ pub struct ReadyQueue {
     graph: PlanGraph,
     /// What follows each step on a path; after the steps come joins, which are no steps.
     ordered_after: Vec<Vec<usize>>,
-    /// How many it still waits for.
+    /// How many must end before it may, on a path; and how many must succeed before it may.
+    ordered_waits: Vec<usize>,
     waits: Vec<usize>,
     steps: Vec<Place>,
     ready: BTreeSet<usize>,
@@ -25,7 +26,7 @@ pub struct ReadyQueue {
     /// Steps that have not ended.
     open: usize,
     stopped_by: Option<usize>,
-    /// How often something was counted down: what a test of its cost looks at.
+    /// How often something was looked at or counted down: what a test of its cost looks at.
     work: u64,
 }
 
@@ -50,17 +51,15 @@ impl ReadyQueue {
                 _ => touched.add(*step, &[], &[Vec::new()]),
             }
         }
-        let ordered_after = touched.after;
-        let mut waits = vec![0; ordered_after.len()];
+        let (ordered_after, work) = (touched.after, touched.work);
+        let mut ordered_waits = vec![0; ordered_after.len()];
         for next in ordered_after.iter().flatten() {
-            waits[*next] += 1;
+            ordered_waits[*next] += 1;
         }
-        for (step, waits) in waits.iter_mut().enumerate().take(graph.len()) {
-            *waits += graph.before(step).len();
-        }
-        let ready = (0..graph.len()).filter(|step| waits[*step] == 0).collect();
+        let waits: Vec<usize> = (0..graph.len()).map(|step| graph.before(step).len()).collect();
+        let ready = (0..graph.len()).filter(|step| waits[*step] == 0 && ordered_waits[*step] == 0).collect();
         let (steps, open) = (vec![Place::Waiting; graph.len()], graph.len());
-        ReadyQueue { graph, ordered_after, waits, steps, ready, running: 0, open, stopped_by: None, work: 0 }
+        ReadyQueue { graph, ordered_after, ordered_waits, waits, steps, ready, running: 0, open, stopped_by: None, work }
     }
 
     pub fn graph(&self) -> &PlanGraph {
@@ -98,7 +97,9 @@ impl ReadyQueue {
         if status == StepStatus::Succeeded {
             for place in 0..self.graph.after(step).len() {
                 let next = self.graph.after(step)[place];
-                self.count_down(next);
+                self.work += 1;
+                self.waits[next] -= 1;
+                self.look_at(next);
             }
             return Vec::new();
         }
@@ -171,28 +172,30 @@ impl ReadyQueue {
         self.ready.remove(&step);
         self.steps[step] = Place::Ended;
         self.open -= 1;
-        let mut passed = vec![step];
+        // A step that is skipped stands in the order until those before it have ended: who comes after it comes after them.
+        let mut passed: Vec<usize> = (self.ordered_waits[step] == 0).then_some(step).into_iter().collect();
         while let Some(at) = passed.pop() {
             for place in 0..self.ordered_after[at].len() {
                 let next = self.ordered_after[at][place];
-                // A join has no work to do: it is passed when all before it have ended.
-                if self.count_down(next) && next >= self.graph.len() {
+                self.work += 1;
+                self.ordered_waits[next] -= 1;
+                // Neither a join nor a step that was skipped has anything to do.
+                let is_idle = self.steps.get(next).is_none_or(|place| *place == Place::Ended);
+                if is_idle && self.ordered_waits[next] == 0 {
                     passed.push(next);
                 }
+                self.look_at(next);
             }
         }
     }
 
-    /// One of those that it waits for has ended. Is it the last one?
-    fn count_down(&mut self, next: usize) -> bool {
-        self.work += 1;
-        self.waits[next] -= 1;
-        if self.waits[next] > 0 {
-            return false;
+    /// Begins next, if it waits for nothing any more.
+    fn look_at(&mut self, step: usize) {
+        if self.steps.get(step) == Some(&Place::Waiting) && self.waits[step] == 0 && self.ordered_waits[step] == 0 {
+            self.ready.insert(step);
         }
-        if self.steps.get(next) == Some(&Place::Waiting) {
-            self.ready.insert(next);
-        }
-        true
     }
 }
+
+#[cfg(test)]
+mod tests;

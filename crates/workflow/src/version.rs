@@ -247,3 +247,88 @@ fn comparator(sign: &str, partial: &Partial) -> Option<Vec<Bound>> {
         _ => return None,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(range: &str, inside: &[&str], outside: &[&str]) {
+        let parsed = VersionRange::parse(range).unwrap();
+        assert_eq!(parsed.as_str(), range);
+        for version in inside {
+            assert!(parsed.has(version), "{version} is in {range}");
+        }
+        for version in outside {
+            assert!(!parsed.has(version), "{version} is not in {range}");
+        }
+    }
+
+    #[test]
+    fn ranges_mean_what_they_mean_to_npm() {
+        check("1.2.3", &["1.2.3", "1.2.3+build.7"], &["1.2.4", "1.2.3-rc.1", "0.1.2"]);
+        check("=1.2.3", &["1.2.3"], &["1.2.2"]);
+        check("1", &["1.0.0", "1.99.0"], &["2.0.0", "0.9.9", "2.0.0-rc.1"]);
+        check("1.x", &["1.0.0", "1.99.0"], &["2.0.0"]);
+        check("1.2.*", &["1.2.0", "1.2.9"], &["1.3.0"]);
+        check("*", &["0.0.0", "99.0.0"], &["1.0.0-rc.1", "new"]);
+        check("^1.2", &["1.2.0", "1.9.9"], &["1.1.9", "2.0.0", "2.0.0-alpha"]);
+        check("^0.2.3", &["0.2.3", "0.2.9"], &["0.3.0", "0.2.2"]);
+        check("^0.0.3", &["0.0.3"], &["0.0.4"]);
+        check("^0", &["0.0.1", "0.9.0"], &["1.0.0"]);
+        check("~1.2.3", &["1.2.3", "1.2.9"], &["1.3.0", "1.2.2"]);
+        check("~1", &["1.9.0"], &["2.0.0"]);
+        check(">=1.0.0 <2", &["1.0.0", "1.9.9"], &["2.0.0", "0.9.9", "2.0.0-rc.1"]);
+        check(">= 1.0 < 1.5.1", &["1.5.0"], &["1.5.1"]);
+        check(">1", &["2.0.0"], &["1.9.9", "1.0.0"]);
+        check(">1.2.3", &["1.2.4"], &["1.2.3"]);
+        check("<=1.2", &["1.2.9", "0.0.1"], &["1.3.0"]);
+        check("1.0 - 1.4", &["1.0.0", "1.4.9"], &["1.5.0", "0.9.0"]);
+        check("1.0.0 - 1.4.2", &["1.4.2"], &["1.4.3"]);
+        check("1 || 3.x", &["1.5.0", "3.0.0"], &["2.0.0"]);
+        check(">=99", &["99.0.0"], &["1.0.0"]);
+        check(">*", &[], &["1.0.0", "0.0.0"]);
+        check("v1.0.0", &["1.0.0"], &["1.0.1"]);
+    }
+
+    #[test]
+    fn a_pre_release_is_only_in_a_range_that_names_one_of_its_numbers() {
+        check(">=1.0.0-rc.1", &["1.0.0-rc.1", "1.0.0-rc.2", "1.0.0-rc.10", "1.0.0", "2.0.0"], &["1.0.0-beta", "1.0.0-1", "1.1.0-rc.1"]);
+        check("^1.0.0", &["1.0.0"], &["1.0.1-rc.1"]);
+        let ordered = ["1.0.0-1", "1.0.0-alpha", "1.0.0-alpha.1", "1.0.0-alpha.beta", "1.0.0-rc.1", "1.0.0", "1.0.1-0"];
+        let versions: Vec<ToolVersion> = ordered.iter().map(|text| ToolVersion::parse(text).unwrap()).collect();
+        assert!(versions.windows(2).all(|pair| pair[0] < pair[1]), "{versions:?}");
+    }
+
+    #[test]
+    fn what_is_no_range_is_refused() {
+        for text in [
+            "",
+            " ",
+            "newest",
+            "1.2.3.4",
+            "01.2.3",
+            "1.x.3",
+            "1.-1",
+            ">",
+            ">>1",
+            "1 ||",
+            "|| 1",
+            "1.0.0-",
+            "1.0-rc",
+            "1.0.0+",
+            "^",
+            "~>1",
+            "1.0 - ",
+            "a - b",
+            "9999999999999999",
+            "1.2.3 \u{202e}",
+        ] {
+            let told = VersionRange::parse(text).unwrap_err();
+            assert!(told.contains("is not a range of versions") && !told.contains('\u{202e}'), "{text}: {told}");
+        }
+        assert!(VersionRange::parse(&vec!["1"; 17].join("||")).is_err());
+        assert!(VersionRange::parse(&vec!["1"; 16].join("||")).is_ok());
+        assert!(!VersionRange::parse("*").unwrap().has("not a version"));
+    }
+}

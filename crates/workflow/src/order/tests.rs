@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 
 const ROOMY: MemoryUse = MemoryUse { used: 1, total: 100 };
 
-fn request(session: u64, template: &str, priority: u8) -> SlotRequest {
-    SlotRequest { session: TaskId(session), template: template.to_owned(), priority, time_ms_max: 1_000 }
+fn request(session: u64, template: &str, priority: u8) -> RoomClaim {
+    RoomClaim { session: TaskId(session), template: template.to_owned(), priority, time_ms_max: 1_000 }
 }
 
 fn queue(slots_max: usize) -> SlotQueue {
@@ -86,6 +86,18 @@ fn a_session_that_comes_and_goes_is_not_always_first() {
         open[winner] = queue.enter(request(winner as u64 + 1, "any", 3), now_ms);
     }
     assert_eq!(wins, [10, 10]);
+}
+
+#[test]
+fn what_is_remembered_of_sessions_is_bounded() {
+    let mut queue = queue(1);
+    for session in 0..5_000 {
+        let ticket = queue.enter(request(session, "any", 3), 0);
+        assert_eq!(queue.grant(0), [ticket]);
+        queue.leave(ticket);
+        assert!(queue.served.len() <= SERVED_MAX, "{}", queue.served.len());
+    }
+    assert!(queue.lanes.is_empty() && queue.running.is_empty());
 }
 
 #[test]
@@ -248,8 +260,8 @@ proptest! {
         }
         let mut running = queue.grant(0);
         let mut shares = BTreeMap::new();
-        for round in 0..rounds {
-            let ended = running.remove(leaving[round] % running.len());
+        for pick in leaving.iter().take(rounds) {
+            let ended = running.remove(pick % running.len());
             queue.leave(ended);
             running.extend(queue.grant(0));
             shares.clear();

@@ -33,7 +33,14 @@ const PLAN_ID_MAX: usize = 128;
 pub(super) fn plan(value: &Value, may_be_empty: bool) -> Result<Plan, Vec<PlanFinding>> {
     let mut found = Findings::default();
     let Some(plan) = Fields::of(value, "", PLAN_KEYS, &mut found) else { return Err(found.into_vec()) };
-    let schema_version = plan.text("schema_version", Length::title(), &mut found);
+    let schema_version = match plan.get("schema_version") {
+        // YAML takes 0.1 for a number.
+        Some(Value::Number(_)) => {
+            found.add(misfit("schema_version", format!("it must be text, in quotes: \"{SCHEMA_VERSION}\"")));
+            None
+        }
+        _ => plan.text("schema_version", Length::title(), &mut found),
+    };
     if let Some(version) = &schema_version
         && version != SCHEMA_VERSION
     {
@@ -230,6 +237,7 @@ fn artifacts(plan: &Fields<'_>, found: &mut Findings) -> Vec<PlanArtifact> {
         let description = fields.optional_text("description", Length::empty_prose(), found).unwrap_or_default();
         match (name, kind) {
             (Some(name), Some(kind)) if ARTIFACT_KINDS.contains(&kind.as_str()) => artifacts.push(PlanArtifact { name, kind, description }),
+            (_, Some(kind)) if ARTIFACT_KINDS.contains(&kind.as_str()) => {}
             (_, Some(_)) => found.add(misfit(fields.at("type"), format!("it must be one of {}", ARTIFACT_KINDS.join(", ")))),
             _ => {}
         }

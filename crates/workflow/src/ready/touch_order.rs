@@ -10,6 +10,8 @@ pub(super) struct TouchOrder {
     /// What comes after each step or join.
     pub(super) after: Vec<Vec<usize>>,
     folders: Vec<Folder>,
+    /// How many folders were looked at.
+    pub(super) work: u64,
 }
 
 #[derive(Default)]
@@ -25,7 +27,7 @@ const ROOT: usize = 0;
 
 impl TouchOrder {
     pub(super) fn new(steps: usize) -> TouchOrder {
-        TouchOrder { after: vec![Vec::new(); steps], folders: vec![Folder::default()] }
+        TouchOrder { after: vec![Vec::new(); steps], folders: vec![Folder::default()], work: 0 }
     }
 
     /// Puts a step in, after all that were put in before and that it meets.
@@ -44,7 +46,7 @@ impl TouchOrder {
         for path in reads {
             let line = self.open(path);
             let end = end(&line);
-            if !self.folders[end].readers.contains(&step) {
+            if self.folders[end].readers.last() != Some(&step) {
                 self.folders[end].readers.push(step);
             }
         }
@@ -69,6 +71,7 @@ impl TouchOrder {
         }
         let mut open = vec![end(&line)];
         while let Some(folder) = open.pop() {
+            self.work += 1;
             let folder = &self.folders[folder];
             earlier.extend(folder.writer);
             earlier.extend(folder.readers.iter().copied());
@@ -88,6 +91,7 @@ impl TouchOrder {
         let mut writers: BTreeSet<usize> = self.folders[top].writer.into_iter().collect();
         let mut open: Vec<usize> = std::mem::take(&mut self.folders[top].written).into_iter().collect();
         while let Some(folder) = open.pop() {
+            self.work += 1;
             let folder = &mut self.folders[folder];
             writers.extend(folder.writer.take());
             open.extend(std::mem::take(&mut folder.written));
@@ -122,6 +126,7 @@ impl TouchOrder {
     fn clear(&mut self, folder: usize) {
         let mut open = vec![folder];
         while let Some(at) = open.pop() {
+            self.work += 1;
             let folder = std::mem::take(&mut self.folders[at]);
             open.extend(folder.inner.into_values());
         }
@@ -131,6 +136,7 @@ impl TouchOrder {
     fn open(&mut self, path: &[String]) -> Vec<usize> {
         let mut line = vec![ROOT];
         for name in path {
+            self.work += 1;
             let at = end(&line);
             let next = self.folders.len();
             let inner = match self.folders[at].inner.get(name) {

@@ -6,7 +6,7 @@ use brain::BrainSpec;
 use ledger::unknown_task;
 use models::file_of;
 use session::{FILE_PLANNER, NewSession};
-use world::event::{BudgetSet, CassetteStarted, ProcExited, ProcSpawned, SessionCreated, TaskQueued, TaskTagged};
+use world::event::{BudgetSet, CassetteStarted, DelegationStarted, ProcExited, ProcSpawned, SessionCreated, TaskQueued, TaskTagged};
 use world::{Budget, Code, Event, Mode, Pid, Process, Refusal, Remedy, SessionLimits, Stop, TaskId, World, ZoneId, limits};
 
 impl Kernel {
@@ -60,7 +60,14 @@ impl Kernel {
             }
             events.extend(budget.map(|budget| BudgetSet { pid, task: id, budget: Some(budget), by }.into()));
             events.extend(records.then(|| CassetteStarted { pid, task: id, file: file_of(task) }.into()));
+            // In the same commit, so that no part is ever nobody's.
+            let started = new.of.map(|of| {
+                let limits = &new.terms.limits;
+                let (tokens, micros) = (limits.max_tokens.unwrap_or(0), limits.max_cost_micros.unwrap_or(0));
+                DelegationStarted { pid: parent, task: Some(of), child: task, tokens, micros }.into()
+            });
             events.push(SessionCreated { pid, task: id, terms: Box::new(new.terms), of: new.of, fork: new.fork }.into());
+            events.extend(started);
             (events, Ok(task))
         })?;
         let id = pending.durable().await??;

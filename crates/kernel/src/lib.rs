@@ -20,6 +20,7 @@ mod instance;
 mod interrupt;
 mod job;
 mod keep;
+mod lessons;
 mod live_settings;
 mod merge;
 mod notify;
@@ -58,7 +59,7 @@ pub use question::Question;
 pub use queue::{Added, NewTask};
 pub use room::{NO_READS, OutputPiece, RoomView, RunningCall, TryRun};
 pub use sandbox::Exit;
-pub use session::{CheckedPlan, NewSession, SessionEnd};
+pub use session::{CheckedPlan, NewSession, SessionEnd, SlotLimits};
 pub use talk::{NewTalk, TalkRefused};
 pub use tool::is_unseen;
 pub use tuning::Tuning;
@@ -100,7 +101,7 @@ pub struct Kernel {
     /// Vendors' clients that wait for their worker's next task.
     pub clients: Arc<agent::LiveClients>,
     /// Places for the steps and rooms of sessions.
-    pub slots: Arc<session::Slots>,
+    pub slots: Arc<session::RoomSlots>,
     /// Who talks with which worker.
     pub talks: Arc<agent::Talks>,
     /// Who looks on at which worker.

@@ -7,7 +7,7 @@ use ledger::Ledger;
 use models::Models;
 use policy::Action;
 use serde_json::Value;
-use session::{Foreseen, HostFuture, NewSession, PREEMPTED, SessionHost, Slots};
+use session::{Foreseen, HostFuture, NewSession, PREEMPTED, SessionHost, RoomSlots};
 use std::sync::Arc;
 use world::{CallId, Code, Fault, Refusal, Stop, Task, TaskId};
 
@@ -28,7 +28,7 @@ impl SessionHost for Kernel {
         &self.tools.registry
     }
 
-    fn slots(&self) -> &Arc<Slots> {
+    fn slots(&self) -> &Arc<RoomSlots> {
         &self.slots
     }
 

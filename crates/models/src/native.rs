@@ -9,7 +9,7 @@ use crate::wait::Waited;
 use brain::model::{Model, ModelFault, ModelInfo, ModelResponse, ProviderName, Purpose, ResponseBody, RetryClass};
 use brain::{Brain, Brief, Native, ProjectText, ToolSpec};
 use gateway::{
-    Admission, Admitted, BoxedFuture, Denial, Dialect, Gateway, GatewayRefusal, ModelNames, ModelRequest, NoRoute, RouteTarget, Session,
+    Admission, Admitted, BoxedFuture, Denial, Dialect, Gateway, GatewayRefusal, ModelNames, ModelRequest, NoRoute, RouteTarget, ClientSession,
 };
 use parking_lot::Mutex;
 use std::pin::Pin;
@@ -157,7 +157,7 @@ const CONTEXTS: [(Dialect, u64); 4] =
 /// The brain's way to the gateway.
 pub(crate) struct GatewayModel {
     gateway: Arc<Gateway>,
-    session: Session,
+    session: ClientSession,
     door: Arc<DeferringAdmission>,
     work: ModelInfo,
     summary: ModelInfo,

@@ -1,6 +1,6 @@
 //! What a session asks of the kernel.
 
-use crate::{NewSession, Slots};
+use crate::{NewSession, RoomSlots};
 use gate::{CallOutcome, Gate, Request};
 use ledger::Ledger;
 use models::Models;
@@ -25,7 +25,7 @@ pub trait SessionHost: Send + Sync {
     fn tools(&self) -> &Arc<tool::Registry>;
 
     /// The places for steps and rooms, of all sessions together.
-    fn slots(&self) -> &Arc<Slots>;
+    fn slots(&self) -> &Arc<RoomSlots>;
 
     /// Carries one call from request to outcome.
     fn call<'a>(&'a self, request: &'a Request) -> HostFuture<'a, Result<CallOutcome, Fault>>;

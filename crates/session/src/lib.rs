@@ -39,5 +39,5 @@ pub use planner::{FILE_PLANNER, Planner, PlannerFault};
 pub use planner_spec::PlannerSpec;
 pub use router::{Domain, route};
 pub use run::run;
-pub use slots::Slots;
-pub use workflow::check_scope;
+pub use slots::RoomSlots;
+pub use workflow::{SlotLimits, check_scope};

@@ -11,7 +11,7 @@ use crate::work::SessionWork;
 use crate::{FILE_PLANNER, Planner, SessionEnd, briefing, preflight};
 use workflow::{CriticContext, Plan, criticize, read_response};
 use world::event::{PlanAccepted, PlanCriticized, PlanReceived, PlanRejected, PlannerRequested};
-use world::{Code, Event, Fault, FaultKind, PlanFinding, RetryCause, Stop};
+use world::{Code, Event, Fault, FaultKind, PlanFinding, Remedy, RetryCause, Stop};
 
 /// How often what critics found goes back to the planner.
 pub(crate) const ROUNDS_MAX: u32 = 3;
@@ -123,10 +123,12 @@ async fn no_plan(work: &SessionWork, stop: Stop) -> Result<SessionEnd, Stop> {
         return Err(stop);
     }
     let ((tokens, micros), limits) = (work.spent(), &work.terms.limits);
-    let reached = |used: u64, max: Option<u64>| max.filter(|max| used >= *max || refusal.reason.contains("task"));
-    let own = reached(micros, limits.max_cost_micros)
-        .map(|max| ("max_cost_micros", micros, max))
-        .or_else(|| reached(tokens, limits.max_tokens).map(|max| ("max_tokens", tokens, max)));
+    // Whose budget it is says what would help; with an amount of money it is one of money.
+    let own = match refusal.remedy.as_deref() {
+        Some(Remedy::LargerTaskBudget { micros: 1.., .. }) => limits.max_cost_micros.map(|max| ("max_cost_micros", micros, max)),
+        Some(Remedy::LargerTaskBudget { .. }) => limits.max_tokens.map(|max| ("max_tokens", tokens, max)),
+        _ => None,
+    };
     match own {
         Some((limit, used, max)) => {
             let (event, reason) = work.exceeded(limit, used, max);

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::watch;
-use workflow::{MemoryUse, Preemption, SlotLimits, SlotQueue, SlotRequest, SlotTicket};
+use workflow::{MemoryUse, Preemption, SlotLimits, SlotQueue, RoomClaim, SlotTicket};
 
 /// What whoever asked for a room is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub(crate) enum SlotOrder {
 
 /// The rooms of all sessions.
 #[derive(Debug)]
-pub struct Slots {
+pub struct RoomSlots {
     began: Instant,
     state: Mutex<SlotState>,
 }
@@ -34,15 +34,15 @@ struct SlotState {
     orders: HashMap<SlotTicket, watch::Sender<SlotOrder>>,
 }
 
-impl Default for Slots {
-    fn default() -> Slots {
-        Slots::new(SlotLimits::default())
+impl Default for RoomSlots {
+    fn default() -> RoomSlots {
+        RoomSlots::new(SlotLimits::default())
     }
 }
 
-impl Slots {
-    pub fn new(limits: SlotLimits) -> Slots {
-        Slots { began: Instant::now(), state: Mutex::new(SlotState { queue: SlotQueue::new(limits), orders: HashMap::new() }) }
+impl RoomSlots {
+    pub fn new(limits: SlotLimits) -> RoomSlots {
+        RoomSlots { began: Instant::now(), state: Mutex::new(SlotState { queue: SlotQueue::new(limits), orders: HashMap::new() }) }
     }
 
     /// Limits that hold from now on.
@@ -63,7 +63,7 @@ impl Slots {
     }
 
     /// Waits for a room. Dropping the future gives the place in the line up.
-    pub(crate) async fn room(self: &Arc<Slots>, request: SlotRequest) -> RoomSlot {
+    pub(crate) async fn room(self: &Arc<RoomSlots>, request: RoomClaim) -> RoomSlot {
         let mut slot = {
             let now_ms = self.now_ms();
             let mut state = self.state.lock();
@@ -105,7 +105,7 @@ impl SlotState {
 /// A room that a step may use, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct RoomSlot {
-    slots: Arc<Slots>,
+    slots: Arc<RoomSlots>,
     ticket: SlotTicket,
     orders: watch::Receiver<SlotOrder>,
 }
@@ -165,13 +165,13 @@ mod tests {
     use super::*;
     use world::TaskId;
 
-    fn wish(session: u64, priority: u8) -> SlotRequest {
-        SlotRequest { session: TaskId(session), template: "default".to_owned(), priority, time_ms_max: 60_000 }
+    fn wish(session: u64, priority: u8) -> RoomClaim {
+        RoomClaim { session: TaskId(session), template: "default".to_owned(), priority, time_ms_max: 60_000 }
     }
 
     #[tokio::test]
     async fn four_rooms_work_at_once_and_a_place_goes_to_the_next() {
-        let slots = Arc::new(Slots::default());
+        let slots = Arc::new(RoomSlots::default());
         let mut held = Vec::new();
         for session in 1..=4 {
             held.push(slots.room(wish(session, 3)).await);
@@ -193,7 +193,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_does_not_want_to_wait_any_more_holds_up_nobody() {
-        let slots = Arc::new(Slots::new(SlotLimits { slots_max: 1, ..SlotLimits::default() }));
+        let slots = Arc::new(RoomSlots::new(SlotLimits { slots_max: 1, ..SlotLimits::default() }));
         let first = slots.room(wish(1, 3)).await;
         let second = tokio::spawn({
             let slots = slots.clone();
@@ -211,7 +211,7 @@ mod tests {
 
     #[tokio::test]
     async fn one_of_higher_priority_has_a_lower_one_paused_which_goes_on_afterwards() {
-        let slots = Arc::new(Slots::new(SlotLimits { slots_max: 1, ..SlotLimits::default() }));
+        let slots = Arc::new(RoomSlots::new(SlotLimits { slots_max: 1, ..SlotLimits::default() }));
         let mut low = slots.room(wish(1, 5)).await;
         let high = tokio::spawn({
             let slots = slots.clone();

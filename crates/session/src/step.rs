@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::time::Duration;
 use tokio::sync::watch;
 use tool::{Room, RunMode};
-use workflow::{PlanStep, SlotRequest, StepFailure, check_success, refusal_error, step_error};
+use workflow::{PlanStep, RoomClaim, StepFailure, check_success, refusal_error, step_error};
 use world::{CallId, Code, Refusal, ReviewId, StepError, StepRef, Stop};
 
 /// What came of an attempt.
@@ -76,7 +76,7 @@ pub(crate) async fn attempt(work: SessionWork, attempt: Attempt) -> AttemptEnd {
             Err(fault) => AttemptEnd::Broken(fault.into()),
         };
     }
-    let wish = SlotRequest {
+    let wish = RoomClaim {
         session: work.id,
         template: manifest.template.clone().unwrap_or_else(|| "default".to_owned()),
         priority: work.terms.priority,

@@ -14,6 +14,7 @@ pub fn tests() -> Vec<Test> {
         Test::new("four_rooms_work_at_once_whoever_asks", || play("", rooms)),
         Test::new("others_go_on_while_one_waits_for_a_person", || play(ASKS, asked)),
         Test::new("what_a_cancelled_session_ran_is_ended", || play("", cancelled)),
+        Test::new("one_of_higher_priority_has_a_lower_one_frozen", || play("", super::preempted::frozen)),
         Test::new("ten_thousand_steps_cost_the_same_each", || play("", flat)),
     ]
 }
@@ -25,12 +26,12 @@ fn play<F: Future<Output = Result<(), String>>>(rule: &str, test: impl FnOnce(Ar
     stage::play(Setup { policy, files: vec![("a.txt".into(), "old\n".into())], ..Setup::default() }, test)
 }
 
-fn plan(steps: impl IntoIterator<Item = String>) -> String {
+pub(super) fn plan(steps: impl IntoIterator<Item = String>) -> String {
     let steps: Vec<String> = steps.into_iter().collect();
     format!("{{\"schema_version\": \"0.1\", \"goal\": \"test\", \"steps\": [{}]}}", steps.join(",\n"))
 }
 
-fn step(id: &str, tool: &str, input: &str, after: &[&str]) -> String {
+pub(super) fn step(id: &str, tool: &str, input: &str, after: &[&str]) -> String {
     let after: Vec<String> = after.iter().map(|id| format!("\"{id}\"")).collect();
     format!(
         "{{\"step_id\": \"{id}\", \"title\": \"{id}\", \"tool_ref\": {{\"name\": \"{tool}\"}}, \"input\": {input}, \"depends_on\": [{}]}}",
@@ -38,7 +39,7 @@ fn step(id: &str, tool: &str, input: &str, after: &[&str]) -> String {
     )
 }
 
-async fn start(stage: &Stage, terms: SessionTerms, plan: String) -> Result<TaskId, String> {
+pub(super) async fn start(stage: &Stage, terms: SessionTerms, plan: String) -> Result<TaskId, String> {
     let new = NewSession { plan: Some(plan), ..NewSession::new(stage.bed.project(), "test".to_owned(), terms) };
     stage.kernel.add_session(new).await.map(|added| added.task).map_err(|stop| stop.to_string())
 }
@@ -47,7 +48,7 @@ async fn settled(kernel: &Kernel, id: TaskId) -> Result<Task, String> {
     kernel.tasks.settled(id).await.map_err(|stop| stop.to_string())
 }
 
-async fn ended(stage: &Stage, id: TaskId) -> Result<Task, String> {
+pub(super) async fn ended(stage: &Stage, id: TaskId) -> Result<Task, String> {
     let task = settled(&stage.kernel, id).await?;
     if task.state != TaskState::Done {
         return Err(format!("{id} is {}: {:?}", task.state.as_str(), task.summary));

@@ -1,12 +1,11 @@
 //! What sessions taught, as the operator sees and forgets it.
 
-use crate::rpc_error::fault_error;
+use crate::rpc_error::{fault_error, rpc_error};
 use kernel::Kernel;
 use std::collections::BTreeSet;
 use wire::method::memory::{LessonMatch, LessonView, MemoryForgetParams, MemoryListResult, MemoryWhyResult};
 use wire::{ErrorCode, RpcError};
-use world::event::LessonForgotten;
-use world::{Event, Lesson, LessonId, Pid};
+use world::{Code, Event, Lesson, LessonId, Stop};
 
 pub(crate) fn lesson_view(id: LessonId, lesson: &Lesson) -> LessonView {
     LessonView {
@@ -56,14 +55,11 @@ fn ledger_event(record: &journal::Record) -> Result<Event, RpcError> {
 
 pub(crate) async fn forget(kernel: &Kernel, params: MemoryForgetParams, by: &str) -> Result<MemoryListResult, RpcError> {
     let MemoryForgetParams { lessons, reason } = params;
-    let by = by.to_owned();
-    let pending = kernel.ledger.commit(|world, _| {
-        if let Some(missing) = lessons.iter().find(|lesson| !world.lessons.contains_key(lesson)) {
-            return (Vec::new(), Err(*missing));
-        }
-        (vec![LessonForgotten { pid: Pid::KERNEL, task: None, lessons, by, reason }.into()], Ok(()))
-    });
-    pending.map_err(fault_error)?.durable().await.map_err(fault_error)?.map_err(unknown)?;
+    let missing = |stop: Stop| match stop {
+        Stop::Refused(refusal) if refusal.code == Code::NotFound => RpcError::from(refusal).fix("`skep memory list` shows them"),
+        stop => rpc_error(stop),
+    };
+    kernel.forget_lessons(lessons, by, reason).await.map_err(missing)?;
     Ok(list(kernel))
 }
 

@@ -44,9 +44,15 @@ pub(crate) async fn request(work: &SessionWork, past: &PlanningPast, iteration: 
         findings: session.findings.clone(),
         lessons: lessons(work)?,
         steps_max: work.terms.limits.max_steps.saturating_sub(session.steps_made),
-        nonce: digest.chars().take(16).collect(),
+        nonce: nonce(&digest),
         text,
     })
+}
+
+/// A mark out of a digest: sixteen letters. Without figures it has the same size in tokens whatever it is.
+pub(crate) fn nonce(digest: &str) -> String {
+    let letter = |c: char| c.to_digit(16).and_then(|value| char::from_digit(value + 10, 26)).unwrap_or('z');
+    digest.chars().take(16).map(letter).collect()
 }
 
 fn tools(work: &SessionWork) -> Vec<ToolDescription> {

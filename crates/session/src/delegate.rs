@@ -6,8 +6,8 @@ use crate::NewSession;
 use crate::planner_spec::PlannerSpec;
 use crate::work::SessionWork;
 use workflow::{PlanningRequest, clip_output, delegated_share};
-use world::event::{DelegationFinished, DelegationStarted};
-use world::{PlanConstraints, Session, SessionLimits, SessionTerms, Stop, Task, TaskId, TaskState};
+use world::event::{BudgetSet, DelegationFinished};
+use world::{Budget, PlanConstraints, Session, SessionLimits, SessionTerms, Stop, Task, TaskId, TaskState};
 
 /// Tokens of which a part gets its share, where the session has no limit of them.
 const TOKENS_UNLIMITED: u64 = 200_000;
@@ -40,24 +40,12 @@ fn share_of(work: &SessionWork, session: &Session) -> SessionLimits {
     }
 }
 
-/// Starts the part, waits for it and records what it found.
+/// Starts the part, waits for it and records what it found. That it began is on record with its first record.
 pub(crate) async fn run(work: &SessionWork, request: &PlanningRequest) -> Result<(), Stop> {
     let session = work.look(|_, session| session.clone())?;
     let limits = share_of(work, &session);
-    let (tokens, micros) = (limits.max_tokens.unwrap_or(0), limits.max_cost_micros.unwrap_or(0));
-    // One that was started before a crash, and not yet recorded as its part, is taken up.
-    let child = match orphan(work) {
-        Some(child) => child,
-        None => work.host.start_session(part(work, request, limits)?).await?,
-    };
-    work.record(vec![DelegationStarted { pid: work.pid, task: Some(work.id), child, tokens, micros }.into()]).await?;
+    work.host.start_session(part(work, request, limits)?).await?;
     finish_open(work).await
-}
-
-/// A part of this session that goes on and that no record of the session names.
-fn orphan(work: &SessionWork) -> Option<TaskId> {
-    let is_part = |task: &&Task| task.session.as_deref().is_some_and(|session| session.of == Some(work.id)) && !task.state.ended();
-    work.host.ledger().look(|world| world.tasks.values().find(is_part).map(|task| task.id))
 }
 
 /// Waits for the part that is open, if there is one, and records what it found.
@@ -71,7 +59,21 @@ pub(crate) async fn finish_open(work: &SessionWork) -> Result<(), Stop> {
     }
     let ok = task.state == TaskState::Done;
     let findings = work.host.ledger().redactor.text(&found(&task)).into_owned();
-    Ok(work.record(vec![DelegationFinished { pid: work.pid, task: Some(work.id), child, ok, findings }.into()]).await?)
+    let (pid, id) = (work.pid, Some(work.id));
+    let mut events = vec![DelegationFinished { pid, task: id, child, ok, findings }.into()];
+    events.extend(less(work, child)?.map(|budget| BudgetSet { pid, task: id, budget: Some(budget), by: ENDER.to_owned() }.into()));
+    Ok(work.record(events).await?)
+}
+
+/// What the session may use itself, once a part has used something of it.
+fn less(work: &SessionWork, child: TaskId) -> Result<Option<Budget>, Stop> {
+    let Some(mut budget) = work.look(|task, _| task.budget.clone())? else { return Ok(None) };
+    let used = work.host.ledger().look(|world| world.usage_by_task().remove(&child)).unwrap_or_default().totals;
+    budget.micros = budget.micros.map(|micros| micros.saturating_sub(used.micros));
+    for cap in budget.tokens.values_mut() {
+        *cap = cap.saturating_sub(used.tokens());
+    }
+    Ok((used.micros > 0 || used.tokens() > 0).then_some(budget))
 }
 
 /// What a part came to: its last word, and what its steps gave.

@@ -28,7 +28,7 @@ pub(crate) async fn judge(work: &SessionWork, plan: &Plan) -> Result<Vec<PlanFin
     let mut request = briefing::request(work, &past, iteration, round).await?;
     // The planner's own marks are known to the planner.
     let digest = work.host.ledger().journal().vault().digest(format!("critic {} {iteration} {}", work.id, plan.to_json()).as_bytes());
-    request.nonce = digest.chars().take(16).collect();
+    request.nonce = briefing::nonce(&digest);
     let PlannerPrompt { system, user } = critic_prompt(&request, &plan.to_json());
     let question = SingleQuestion {
         purpose: Purpose::Work,

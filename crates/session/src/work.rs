@@ -87,10 +87,14 @@ impl SessionWork {
         Ok((event, format!("its time is over: it may take {max} ms")))
     }
 
-    /// What its requests to models used until now: tokens, and millionths of a dollar.
+    /// What its requests to models used until now, and those of its parts: tokens, and millionths of a dollar.
     pub fn spent(&self) -> (u64, u64) {
-        let usage = self.host.ledger().look(|world| world.usage_by_task().remove(&self.id)).unwrap_or_default();
-        (usage.totals.tokens(), usage.totals.micros)
+        self.host.ledger().look(|world| {
+            let is_part =
+                |id: &TaskId| world.tasks.get(id).and_then(|task| task.session.as_deref()).is_some_and(|part| part.of == Some(self.id));
+            let used = world.usage_by_task().into_iter().filter(|(id, _)| *id == self.id || is_part(id));
+            used.fold((0, 0), |(tokens, micros), (_, usage)| (tokens + usage.totals.tokens(), micros + usage.totals.micros))
+        })
     }
 }
 

@@ -35,6 +35,7 @@
 //! | `edit PATH TEXT`, `trust` | a person edits a file; the project's own files are put in force |
 //! | `commit` | a person commits everything, so HEAD moves |
 //! | `mine PATH`, `theirs PATH` | yes to the merge, with one side of a conflict |
+//! | `again`, `forget LESSON` | the session is started once more when it is over; the operator forgets what one taught |
 //! | `undo [PHRASE]` | the merge is taken back, by a typed phrase where it is denied |
 //! | `stored` | the masked files that git's store gives away are told below the journal, or that no file may be read |
 //! | `show PATH` | what the project holds there is told below the journal |
@@ -219,7 +220,11 @@ async fn play(scenario: &Scenario, bed: &Bed, script: &Path, launchers: Vec<Laun
         story.add(scenario, script).await?;
     }
     for step in &scenario.steps[ahead..] {
-        if !story.take(step).await? {
+        let goes_on = match step {
+            ScenarioStep::Session(step) => story.take_session(step, scenario).await,
+            step => story.take(step).await,
+        };
+        if !goes_on? {
             break;
         }
     }

@@ -3,6 +3,7 @@
 //! **Invariant.** Whatever a person, a project, a tool or a model wrote stands between delimiters with the prompt's nonce, which it cannot forge ([`crate::untrusted`]),
 //! or is one short line without them. Does not know who plans.
 
+use crate::profile::tool_refusal;
 use crate::untrusted::{OUTPUT_BYTES_MAX, inline, wrap, wrap_within};
 use serde_json::{Value, json};
 use world::{IterationRecord, LessonId, PlanConstraints, PlanFinding, StepStatus};
@@ -122,12 +123,7 @@ impl PlannerPrompt {
 
 /// The tools that the constraints of a task leave.
 pub fn tools_within(tools: Vec<ToolDescription>, constraints: &PlanConstraints) -> Vec<ToolDescription> {
-    let has = |list: &[String], name: &str| list.iter().any(|listed| listed == name);
-    let is_left = |tool: &ToolDescription| {
-        (constraints.tool_allowlist.is_empty() || has(&constraints.tool_allowlist, &tool.name))
-            && !has(&constraints.tool_denylist, &tool.name)
-    };
-    tools.into_iter().filter(is_left).collect()
+    tools.into_iter().filter(|tool| tool_refusal(constraints, &tool.name).is_none()).collect()
 }
 
 /// What a planner is told about a request.

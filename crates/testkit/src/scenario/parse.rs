@@ -1,6 +1,7 @@
 //! Reads the upper half of a scenario.
 
 use super::Scenario;
+use super::session::SessionStep;
 use super::step::{Actor, Answered, ScenarioStep};
 use kernel::TokenRequest;
 use std::time::Duration;
@@ -115,6 +116,10 @@ fn step(word: &str, rest: &str) -> Result<ScenarioStep, String> {
         ("cancel", _) => ScenarioStep::Cancel,
         ("pause", _) => ScenarioStep::Pause,
         ("retry", _) => ScenarioStep::Retry,
+        ("again", _) => ScenarioStep::Session(SessionStep::Again),
+        ("forget", (lesson, _)) => {
+            ScenarioStep::Session(SessionStep::Forget(lesson.parse().map_err(|_| format!("`{lesson}` is no lesson"))?))
+        }
         ("drop", _) => ScenarioStep::Drop,
         ("merge", ("only", paths)) => {
             let only = paths.split(' ').map(str::to_owned).collect();

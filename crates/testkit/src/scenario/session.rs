@@ -4,7 +4,7 @@ use super::Scenario;
 use super::step::Story;
 use kernel::{NewSession, Stop};
 use std::path::PathBuf;
-use world::{Event, PlanConstraints, PlanFinding, PolicyProfile, SessionLimits, SessionMode, SessionTerms};
+use world::{Event, LessonId, PlanConstraints, PlanFinding, PolicyProfile, SessionLimits, SessionMode, SessionTerms};
 
 /// Reads the words behind `session`.
 pub(super) fn terms(words: &str) -> Result<SessionTerms, String> {
@@ -58,7 +58,26 @@ pub(super) fn terms(words: &str) -> Result<SessionTerms, String> {
     Ok(terms)
 }
 
+/// What people do about sessions.
+#[derive(Debug, Clone)]
+pub(super) enum SessionStep {
+    /// The same session once more.
+    Again,
+    Forget(LessonId),
+}
+
 impl Story<'_> {
+    /// Does one step about sessions, when the one before is over or waits.
+    pub async fn take_session(&mut self, step: &SessionStep, scenario: &Scenario) -> Result<bool, Stop> {
+        self.question().await?;
+        match (step, &scenario.session) {
+            (SessionStep::Again, Some(terms)) => self.add_session(scenario, terms, self.project().await?).await?,
+            (SessionStep::Again, None) => {}
+            (SessionStep::Forget(lesson), _) => self.kernel()?.forget_lessons(vec![*lesson], "human", "it misleads".to_owned()).await?,
+        }
+        Ok(true)
+    }
+
     /// Starts the session of a scenario.
     pub async fn add_session(&mut self, scenario: &Scenario, terms: &SessionTerms, project: PathBuf) -> Result<(), Stop> {
         let plan = (!scenario.plan.is_empty()).then(|| scenario.plan.clone());
@@ -92,7 +111,8 @@ pub(super) fn detail(event: &Event) -> Option<String> {
         Event::StepStarted(e) => format!("{} {} attempt {}", e.step, e.tool, e.attempt),
         Event::StepFinished(e) => {
             let call = e.call.map_or_else(String::new, |call| format!(" {call}"));
-            let why = e.error.as_ref().map_or_else(String::new, |error| format!("   {} ({}): {}", error.code, error.karnevil9, error.message));
+            let why =
+                e.error.as_ref().map_or_else(String::new, |error| format!("   {} ({}): {}", error.code, error.karnevil9, error.message));
             format!("{} {} after {}{call}{why}", e.step, e.status.as_str(), e.attempts)
         }
         Event::SessionCheckpointed(e) => {

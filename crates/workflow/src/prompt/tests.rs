@@ -128,6 +128,7 @@ fn tools_are_left_out_by_the_constraints() {
     let list = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     assert_eq!(tools(PlanConstraints::default()), "fs.read fs.write shell.run");
     assert_eq!(tools(PlanConstraints { tool_denylist: list(&["shell.run"]), ..Default::default() }), "fs.read fs.write");
+    assert_eq!(tools(PlanConstraints { tool_denylist: list(&["fs.*"]), ..Default::default() }), "shell.run");
     assert_eq!(
         tools(PlanConstraints { tool_allowlist: list(&["fs.read", "fs.write"]), tool_denylist: list(&["fs.write"]), ..Default::default() }),
         "fs.read"

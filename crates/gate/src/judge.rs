@@ -154,7 +154,8 @@ impl CallerRights {
         if let Some(task) = own.filter(|task| task.session.is_some()) {
             let scopes = scopes_of(world, Some(task.id)).into_iter();
             // What a job in its room asks for is no step of a plan.
-            rights.scopes = if task.pid == call.who.pid { scopes.collect() } else { scopes.map(SessionScope::of_paths_and_hosts).collect() };
+            rights.scopes =
+                if task.pid == call.who.pid { scopes.collect() } else { scopes.map(SessionScope::of_paths_and_hosts).collect() };
         }
         rights
     }

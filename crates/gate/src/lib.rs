@@ -68,6 +68,8 @@ pub use template::{RoomEnvironment, SANDBOX_RUN, SandboxConfig, TemplateChange, 
 pub use token::{ISSUE, TokenRequest};
 pub use tree_request::TreeRequest;
 pub use trial::{CallRange, Checked, PastPolicy, parse_policy};
-pub use worker::{BrainNames, FoundWorker, SESSION_ROLE, WORKER_NAME, WORKER_ROLE, WorkerWish, first_worker, free_worker, is_worker, shown_role};
+pub use worker::{
+    BrainNames, FoundWorker, SESSION_ROLE, WORKER_NAME, WORKER_ROLE, WorkerWish, first_worker, free_worker, is_worker, shown_role,
+};
 pub use zone::{Bundle, POLICY_FILE, Parsed, PolicyProposal, TrustedPolicy};
 pub use zone::{brings_own, locate};

@@ -5,7 +5,7 @@
 
 use crate::admission::{Denial, GatewayRefusal, ModelRequest};
 use crate::cassette::{CassetteUpstream, ExchangeRecording, RecordedResponse};
-use crate::gateway::{Gateway, ClientSession};
+use crate::gateway::{ClientSession, Gateway};
 use crate::header;
 use crate::limiter::{Slot, SlotRequest};
 use crate::mask::{self, Masked};

@@ -1,7 +1,7 @@
 //! Requests from inside the kernel's own process: the same way as any other, without a socket.
 
 use crate::attempt::AskedProvider;
-use crate::gateway::{Gateway, OwnRefusal, ClientSession};
+use crate::gateway::{ClientSession, Gateway, OwnRefusal};
 use crate::tee::Tee;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;

@@ -3,7 +3,7 @@
 //! The listener decides who speaks; a stream serves one process and no other. **Invariant.** A client that says nothing, or takes
 //! nothing of its answer, holds its place for a while and no longer, and with it what it holds of its provider.
 
-use crate::gateway::{Gateway, ClientSession};
+use crate::gateway::{ClientSession, Gateway};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};

@@ -7,7 +7,7 @@ use ledger::Ledger;
 use models::Models;
 use policy::Action;
 use serde_json::Value;
-use session::{Foreseen, HostFuture, NewSession, PREEMPTED, SessionHost, RoomSlots};
+use session::{Foreseen, HostFuture, NewSession, PREEMPTED, RoomSlots, SessionHost};
 use std::sync::Arc;
 use world::{CallId, Code, Fault, Refusal, Stop, Task, TaskId};
 

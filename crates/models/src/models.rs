@@ -10,7 +10,7 @@ use crate::lease::Leases;
 use crate::setup::{CheckedSettings, ModelSetup, UnusableSettings};
 use crate::wait::Waiting;
 use gate::{CLIENT, Gate};
-use gateway::{Admission, Gateway, Secret, ClientSession, StopCause, Upstream, VendorClient};
+use gateway::{Admission, ClientSession, Gateway, Secret, StopCause, Upstream, VendorClient};
 use ledger::Ledger;
 use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
@@ -202,7 +202,12 @@ pub struct GatewayAccess {
 
 impl Models {
     /// A process at the gateway, behind a door of the caller's choice.
-    pub(crate) fn session_with(&self, pid: Pid, client: Option<VendorClient>, admission: Arc<dyn Admission>) -> Result<ClientSession, Fault> {
+    pub(crate) fn session_with(
+        &self,
+        pid: Pid,
+        client: Option<VendorClient>,
+        admission: Arc<dyn Admission>,
+    ) -> Result<ClientSession, Fault> {
         let mut bytes = [0_u8; 32];
         rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
             .map_err(|error| Fault::new(FaultKind::Io, "no key can be made", error))?;

@@ -9,7 +9,8 @@ use crate::wait::Waited;
 use brain::model::{Model, ModelFault, ModelInfo, ModelResponse, ProviderName, Purpose, ResponseBody, RetryClass};
 use brain::{Brain, Brief, Native, ProjectText, ToolSpec};
 use gateway::{
-    Admission, Admitted, BoxedFuture, Denial, Dialect, Gateway, GatewayRefusal, ModelNames, ModelRequest, NoRoute, RouteTarget, ClientSession,
+    Admission, Admitted, BoxedFuture, ClientSession, Denial, Dialect, Gateway, GatewayRefusal, ModelNames, ModelRequest, NoRoute,
+    RouteTarget,
 };
 use parking_lot::Mutex;
 use std::pin::Pin;

@@ -6,7 +6,7 @@
 use crate::Models;
 use crate::admission::ProcessAdmission;
 use gate::Request;
-use gateway::{Gateway, Secret, ClientSession, VendorClient};
+use gateway::{ClientSession, Gateway, Secret, VendorClient};
 use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::sync::watch;

@@ -123,7 +123,9 @@ impl<'a> PlanRun<'a> {
             let step = &self.plan.steps[index];
             let Some(known) = active.begun.get(&step.step_id) else { continue };
             let end = match known.call {
-                Some(call) => recorded.end_of(self.work, &step.tool_ref.name, call)?.map(|end| judge(step, self.work.run_mode(), Some(call), end)),
+                Some(call) => {
+                    recorded.end_of(self.work, &step.tool_ref.name, call)?.map(|end| judge(step, self.work.run_mode(), Some(call), end))
+                }
                 None => None,
             };
             if known.status == StepStatus::Running {
@@ -182,7 +184,7 @@ impl<'a> PlanRun<'a> {
     fn take_turn(&mut self) -> Result<(), Stop> {
         let mut begins = Vec::new();
         while self.may_begin() && self.running.len() + begins.len() < STEPS_ABREAST {
-            let Some(next) = self.next.pop_front().or_else(|| self.from_queue()) else { break };
+            let Some(next) = self.next.pop_front().or_else(|| self.take_ready()) else { break };
             let step = &self.plan.steps[next.step];
             if !next.is_recorded {
                 let (pid, task, plan) = (self.work.pid, Some(self.work.id), self.number);
@@ -216,7 +218,7 @@ impl<'a> PlanRun<'a> {
     }
 
     /// The next step that may begin, within the session's limit of steps.
-    fn from_queue(&mut self) -> Option<NextAttempt> {
+    fn take_ready(&mut self) -> Option<NextAttempt> {
         let max = self.work.terms.limits.max_steps;
         let step = self.queue.begin(1).pop()?;
         if self.begun >= max {
@@ -377,7 +379,8 @@ impl<'a> PlanRun<'a> {
         let (pid, task) = (self.work.pid, Some(self.work.id));
         let mut events = std::mem::take(&mut self.records);
         if let Some((step, FailurePolicy::Replan)) = self.queue.stopped_by() {
-            let reason = format!("step {} failed: {}", self.plan.steps[step].step_id, self.tally.failure_of(&self.plan.steps[step].step_id));
+            let reason =
+                format!("step {} failed: {}", self.plan.steps[step].step_id, self.tally.failure_of(&self.plan.steps[step].step_id));
             events.push(PlanReplaced { pid, task, plan: self.number, reason }.into());
         }
         let iteration = Box::new(self.tally.record(self.work, &self.plan)?);

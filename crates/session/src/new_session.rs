@@ -1,7 +1,7 @@
 //! A session that somebody wants, and how one ends.
 
 use std::path::PathBuf;
-use world::{Budget, ForkPoint, ReviewId, RetryCause, SessionTerms, TaskId};
+use world::{Budget, ForkPoint, RetryCause, ReviewId, SessionTerms, TaskId};
 
 /// A session that somebody wants.
 #[derive(Clone, Debug)]

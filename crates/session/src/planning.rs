@@ -3,12 +3,15 @@
 //! **Invariant.** A plan whose steps begin was looked at by the critics, or it is on record that they were off. What they found goes back to the planner three times at
 //! most; then the session ends, on record.
 
-use crate::course::{before_planning, model_findings};
 use crate::catalog::RegistryCatalog;
+use crate::course::{before_planning, model_findings};
 use crate::planner::{PlannerFault, open_planner};
 use crate::resume::PlanningPast;
 use crate::work::SessionWork;
 use crate::{FILE_PLANNER, Planner, SessionEnd, briefing, preflight};
+use gate::MODEL_REQUEST;
+use journal::Filter;
+use ledger::event_of;
 use workflow::{CriticContext, Plan, criticize, read_response};
 use world::event::{PlanAccepted, PlanCriticized, PlanReceived, PlanRejected, PlannerRequested};
 use world::{Code, Event, Fault, FaultKind, PlanFinding, Remedy, RetryCause, Stop};
@@ -124,7 +127,7 @@ async fn no_plan(work: &SessionWork, stop: Stop) -> Result<SessionEnd, Stop> {
     }
     let ((tokens, micros), limits) = (work.spent(), &work.terms.limits);
     // Whose budget it is says what would help; with an amount of money it is one of money.
-    let own = match refusal.remedy.as_deref() {
+    let own = match refused_remedy(work)? {
         Some(Remedy::LargerTaskBudget { micros: 1.., .. }) => limits.max_cost_micros.map(|max| ("max_cost_micros", micros, max)),
         Some(Remedy::LargerTaskBudget { .. }) => limits.max_tokens.map(|max| ("max_tokens", tokens, max)),
         _ => None,
@@ -137,6 +140,17 @@ async fn no_plan(work: &SessionWork, stop: Stop) -> Result<SessionEnd, Stop> {
         }
         None => Ok(SessionEnd::Stopped { reason: refusal.reason.clone(), cause: RetryCause::Budget }),
     }
+}
+
+/// What would have helped the session's newest refused request to a model, as its record says.
+fn refused_remedy(work: &SessionWork) -> Result<Option<Remedy>, Stop> {
+    let kinds = vec!["call.refused".to_owned()];
+    let last = Filter { task: Some(work.id.to_string()), kinds, reverse: true, limit: Some(1), ..Filter::default() };
+    let Some(record) = work.host.ledger().read(&last)?.pop() else { return Ok(None) };
+    Ok(match event_of(&record)? {
+        Event::CallRefused(refused) if refused.tool == MODEL_REQUEST => refused.remedy.map(|remedy| *remedy),
+        _ => None,
+    })
 }
 
 /// Reads what the planner said and has critics look at it. Gives what they found where the plan does not pass; else it is accepted, on record.

@@ -24,10 +24,7 @@ pub(crate) async fn look_ahead(work: &SessionWork, plan: &Plan) -> Result<Vec<Pl
             continue;
         }
         let input = Value::Object(step.input.clone());
-        let request = Request {
-            run_mode: work.run_mode(),
-            ..Request::new(work.pid, Some(work.id), work.zone, &step.tool_ref.name, input)
-        };
+        let request = Request { run_mode: work.run_mode(), ..Request::new(work.pid, Some(work.id), work.zone, &step.tool_ref.name, input) };
         let at = format!("steps[{index}]");
         let told = |message: String, blocks: bool| PlanFinding { critic: POLICY.to_owned(), at: at.clone(), message, blocks };
         match work.host.foresee(&request).await? {

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::watch;
-use workflow::{MemoryUse, Preemption, SlotLimits, SlotQueue, RoomClaim, SlotTicket};
+use workflow::{MemoryUse, Preemption, RoomClaim, SlotLimits, SlotQueue, SlotTicket};
 
 /// What whoever asked for a room is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -85,7 +85,7 @@ pub(crate) async fn attempt(work: SessionWork, attempt: Attempt) -> AttemptEnd {
     let slot = tokio::select! {
         slot = work.host.slots().room(wish) => slot,
         _ = over.wait_for(|is_over| *is_over) => {
-            return AttemptEnd::failed(None, StepFailure::DurationLimit, "the session's time was over before there was a room");
+            return AttemptEnd::failed(None, StepFailure::DurationLimit, "the session's time was over before a sandbox was free");
         }
     };
     match call_in_room(&work, &request, slot).await {

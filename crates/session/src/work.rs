@@ -26,7 +26,7 @@ impl SessionWork {
 
     /// The task as it is now. It holds every step that has begun: not for each of them.
     pub fn task(&self) -> Result<Task, Stop> {
-        Ok(self.host.ledger().task(self.id)?)
+        self.host.ledger().task(self.id)
     }
 
     /// Reads what is known of the session now.

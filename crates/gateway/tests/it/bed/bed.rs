@@ -6,8 +6,8 @@ mod caller;
 pub use caller::{Answer, Caller};
 use caller::{find, read_answer};
 use gateway::{
-    Admission, Admitted, BoxedFuture, Denial, DenialKind, ExchangeOutcome, Gateway, GatewayRefusal, GatewaySettings, ModelNames,
-    ModelRequest, ModelSettings, ProviderSettings, Secret, ClientSession, Settlement, Targets, Upstream, VendorClient as Vendor,
+    Admission, Admitted, BoxedFuture, ClientSession, Denial, DenialKind, ExchangeOutcome, Gateway, GatewayRefusal, GatewaySettings,
+    ModelNames, ModelRequest, ModelSettings, ProviderSettings, Secret, Settlement, Targets, Upstream, VendorClient as Vendor,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

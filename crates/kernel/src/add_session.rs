@@ -5,7 +5,7 @@ use crate::{Added, Kernel};
 use brain::BrainSpec;
 use ledger::unknown_task;
 use models::file_of;
-use session::{FILE_PLANNER, NewSession};
+use session::{FILE_PLANNER, NewSession, PlannerSpec};
 use world::event::{BudgetSet, CassetteStarted, DelegationStarted, ProcExited, ProcSpawned, SessionCreated, TaskQueued, TaskTagged};
 use world::{Budget, Code, Event, Mode, Pid, Process, Refusal, Remedy, SessionLimits, Stop, TaskId, World, ZoneId, limits};
 
@@ -22,6 +22,8 @@ impl Kernel {
             return Err(Refusal::new(Code::Untrusted, reason).remedy(Remedy::TrustProject).into());
         }
         let zone = proposal.zone;
+        let mut new = new;
+        new.terms.planner = self.planner_of(&new.terms.planner, zone)?;
         let brain = match &new.plan {
             Some(plan) => BrainSpec::Script(self.ledger.keep(plan.as_bytes())?).to_string(),
             None => String::new(),
@@ -89,6 +91,27 @@ impl Kernel {
             interrupted: None,
             is_queue_paused: false,
         })
+    }
+}
+
+impl Kernel {
+    /// A planner by its whole name. What it needs and is not there is told before anything is queued.
+    fn planner_of(&self, name: &str, zone: ZoneId) -> Result<String, Stop> {
+        let spec = PlannerSpec::parse(name)?;
+        let default = self.instance.settings.in_force().model.clone();
+        let (kind, model) = match &spec {
+            PlannerSpec::Model(model) => ("model", model.clone().or(default)),
+            PlannerSpec::Router(model) => ("router", model.clone().or(default)),
+            PlannerSpec::Brain(brain) => {
+                let trusted = self.gate.policies.in_force(zone)?;
+                self.brains.find(brain, Some(&trusted.config))?;
+                return Ok(name.to_owned());
+            }
+            PlannerSpec::File => return Ok(name.to_owned()),
+        };
+        let asked = model.as_deref().or(spec.model()).unwrap_or_default();
+        self.models.model_card(Some(zone), asked)?;
+        Ok(model.map_or_else(|| kind.to_owned(), |model| format!("{kind}:{model}")))
     }
 }
 

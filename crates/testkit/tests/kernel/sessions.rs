@@ -2,6 +2,7 @@
 //!
 //! A kernel that dies is a process of its own: this program, told by its environment what it is.
 
+mod planners;
 mod preempted;
 mod steps;
 
@@ -26,7 +27,7 @@ pub fn tests() -> Vec<Test> {
         Test::new("killed_before_each_answer", || dies_at(Point::BeforeAck, 3)),
         Test::new("killed_in_an_agentic_session", || agentic_dies_at(Point::BeforeAck, 2)),
     ];
-    crashes.into_iter().chain(steps::tests()).collect()
+    crashes.into_iter().chain(steps::tests()).chain(planners::tests()).collect()
 }
 
 const VICTIM: &str = "SKEP_TEST_SESSION";

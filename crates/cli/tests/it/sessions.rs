@@ -259,8 +259,8 @@ fn a_story_is_told_from_any_record_and_holds() {
 fn what_was_learned_is_listed_and_forgotten() {
     let site = site();
     assert!(site.ok(&["memory", "list"]).contains("nothing was learned yet"));
-    let file = plan(&site, "plan.yml", &write_to("NOTES.md"));
-    site.ok(&["run", "copy the readme", "--plan", &file, "--mode", "dry_run"]);
+    let file = plan(&site, "plan.yml", &PLAN.replace("fs.write", "fs.exists").replace(", input_from: {content: look.content}", ""));
+    site.ok(&["run", "copy the readme", "--plan", &file]);
     let lessons = site.json(&["memory", "list"]);
     assert_eq!(lessons["lessons"][0]["summary"], "copy the readme", "{lessons}");
     let shown = site.ok(&["memory", "show", "l-1"]);
@@ -274,8 +274,74 @@ fn what_was_learned_is_listed_and_forgotten() {
     site.fails(5, &["memory", "show", "l-1"]);
     assert_eq!(site.records(&["--kind", "lesson.forgotten"])[0]["payload"]["reason"], "old");
     // Who wants no memory leaves none.
-    site.ok(&["run", "copy the readme", "--plan", &file, "--mode", "dry_run", "--no-memory"]);
+    site.ok(&["run", "copy the readme", "--plan", &file, "--no-memory"]);
     assert_eq!(site.json(&["memory", "list"])["lessons"], serde_json::json!([]));
+}
+
+/// A plan that looks, and one without a step once it has looked.
+const PLANNER: &str = r#"on "Iteration 1, `look at the README`"
+  call submit_plan {"schema_version": "0.1", "goal": "it is done", "steps": []}
+  usage in=1200 out=20
+on "what the README says"
+  call submit_plan {"schema_version": "0.1", "goal": "look at the README", "steps": [{"step_id": "look", "title": "read it", "tool_ref": {"name": "fs.read"}, "input": {"path": "README.md"}}]}
+  usage in=1000 out=100
+"#;
+
+/// A site where a script is the model that plans.
+fn planned_site() -> Site {
+    let site = Site::new(&[(".skep/policy.yaml", POLICY), ("README.md", "hello\n")]);
+    std::fs::create_dir(site.home()).unwrap();
+    let answers = site.folder.path().join("answers.txt");
+    std::fs::write(&answers, PLANNER).unwrap();
+    let config = format!(
+        "providers: {{p: {{url: 'script:{}', dialect: anthropic}}}}\nmodels: {{tactical: p/m, strategic: p/m, operational: p/m}}\n",
+        answers.display()
+    );
+    std::fs::write(site.home().join("config.yml"), config).unwrap();
+    site.trust();
+    site
+}
+
+#[test]
+fn a_plan_is_made_shown_and_kept_and_then_run() {
+    let site = planned_site();
+    let said = site.ok(&["plan", "say what the README says"]);
+    assert!(said.contains("look at the README  1 step in 1 layer\n  1 ─ ◌ look  fs.read  read it\n"), "{said}");
+    assert!(said.contains("✓ kept in task-1.plan.json\n  ↳ next skep plan run task-1.plan.json"), "{said}");
+    assert_eq!((site.count("plan.accepted"), site.count("step.started")), (1, 0));
+    let kept: Value = serde_json::from_str(&site.read("task-1.plan.json")).unwrap();
+    assert_eq!(kept["goal"], "look at the README");
+    // It is not written over.
+    let no = site.fails(9, &["plan", "again", "--out", "task-1.plan.json"]);
+    assert!(no.contains("`task-1.plan.json` is there already") && no.contains("--out FILE"), "{no}");
+    let view = site.json(&["plan", "run", "task-1.plan.json"]);
+    assert_eq!((steps(&view), &view["status"]), (pairs(&[("look", "succeeded")]), &"completed".into()));
+}
+
+#[test]
+fn an_agentic_session_plans_until_nothing_is_left_and_tells_its_cost() {
+    let site = planned_site();
+    let ran = site.skep(&["run", "say what the README says", "--agentic"]);
+    let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+    for part in [
+        "● planning: plan 1  by model",
+        "✓ look  ",
+        "● planning: plan 2  by model",
+        "✓ the planner says that it is done",
+        "✓ task-1 completed  $0.00, 2,320 tokens",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let view = site.json(&["session", "show", "task-1"]);
+    assert_eq!((&view["iteration"], &view["steps_made"], &view["terms"]["agentic"]), (&2.into(), &1.into(), &true.into()));
+    assert_eq!(view["task"]["usage"]["requests"], 2, "{view}");
+    let listed = site.ok(&["session", "list"]);
+    assert!(listed.contains("✓ task-1  completed") && listed.contains("  $0.00  "), "{listed}");
+    // A limit ends it, and says which.
+    let site = planned_site();
+    let ran = site.fails(1, &["run", "say what the README says", "--agentic", "--max-iterations", "1"]);
+    assert!(ran.contains("max_iterations"), "{ran}");
 }
 
 #[test]

@@ -14,6 +14,8 @@ const PRIORITY: u8 = 3;
 /// The planner that reads a file, and the one that asks a model.
 pub const FILE: &str = "file";
 const MODEL: &str = "model";
+/// A model that is told the tools of the task's domain only.
+const ROUTER: &str = "router";
 
 #[derive(Clone, Debug, clap::Args)]
 pub struct TermsArgs {
@@ -38,7 +40,7 @@ pub struct TermsArgs {
     /// The longest that it may take: 30s, 10m, 2h
     #[arg(long, value_name = "TIME", value_parser = duration_ms)]
     max_duration: Option<u64>,
-    /// Who plans: model, model:NAME, router, brain:BRAIN or file [default: model, or file with a plan]
+    /// Who plans: model[:NAME], router[:NAME], brain:BRAIN or file [default: model, or file with a plan]
     #[arg(long, value_name = "PLANNER", value_parser = planner, conflicts_with = "brain")]
     planner: Option<String>,
     /// Have a brain plan: claude, codex:MODEL, native, script:FILE or a name of yours
@@ -103,9 +105,9 @@ fn mode(text: &str) -> Result<SessionMode, String> {
 fn planner(text: &str) -> Result<String, String> {
     let named = |kind: &str| text.strip_prefix(kind).is_some_and(|name| !name.is_empty());
     match text {
-        FILE | MODEL | "router" => Ok(text.to_owned()),
-        _ if named("model:") || named("brain:") => Ok(text.to_owned()),
-        _ => Err(format!("`{text}` is none of model, model:NAME, router, brain:BRAIN, file")),
+        FILE | MODEL | ROUTER => Ok(text.to_owned()),
+        _ if named("model:") || named("router:") || named("brain:") => Ok(text.to_owned()),
+        _ => Err(format!("`{text}` is none of model, model:NAME, router, router:NAME, brain:BRAIN, file")),
     }
 }
 
@@ -189,6 +191,7 @@ impl TermsArgs {
         match (self.planner.as_deref(), &self.brain, &self.model) {
             (Some(FILE), ..) => Err(wrong("the planner `file` needs a plan".to_owned(), "name it with `--plan FILE`")),
             (None | Some(MODEL), None, Some(model)) => Ok(format!("model:{model}")),
+            (Some(ROUTER), None, Some(model)) => Ok(format!("router:{model}")),
             (None, Some(spec), _) => Ok(format!("brain:{}", brain(spec.clone())?)),
             (None, None, None) => Ok(MODEL.to_owned()),
             (Some(planner), _, None) => match planner.strip_prefix("brain:") {
@@ -228,6 +231,8 @@ mod tests {
             ("--planner model --model fast", false, "model:fast"),
             ("--planner model:fast", false, "model:fast"),
             ("--planner router", false, "router"),
+            ("--planner router --model fast", false, "router:fast"),
+            ("--planner router:fast", false, "router:fast"),
             ("--brain claude", false, "brain:claude"),
             ("--planner brain:codex", false, "brain:codex"),
         ] {
@@ -241,7 +246,7 @@ mod tests {
             ("--model fast", true),
             ("--brain claude", true),
             ("--brain claude --planner model", false),
-            ("--planner router --model fast", false),
+            ("--planner model:slow --model fast", false),
         ] {
             assert!(planned_by(line, has_plan).is_err(), "{line}");
         }

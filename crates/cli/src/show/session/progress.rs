@@ -12,7 +12,7 @@ use crate::show::task::quoted;
 use crate::show::{Line, Page};
 use wire::method::plan::StepView;
 use wire::method::session::SessionView;
-use wire::{Event, ReviewId, SessionStatus, StepStatus};
+use wire::{ContextVerdict, Event, ReviewId, SessionStatus, StepStatus};
 
 /// Lines above and below the graph.
 const HEAD_AND_FOOT: usize = 4;
@@ -98,6 +98,7 @@ impl SessionProgress {
         let step = |name: &str| self.view.plan.as_ref().and_then(|plan| plan.steps.iter().find(|step| step.step == name));
         let line = match event {
             Event::PlanReceived(_) | Event::LessonLearned(_) | Event::SessionCreated(_) => return Page::new(),
+            Event::ContextAssessed(e) if e.verdict == ContextVerdict::Ok => return Page::new(),
             Event::PlanCriticized(e) if e.findings.is_empty() && !e.off => return Page::new(),
             Event::StepStarted(e) => event_line(event).map(|line| match step(&e.step) {
                 Some(step) => line.plain("  ").plain(&step.title),

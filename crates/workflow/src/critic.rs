@@ -93,12 +93,10 @@ fn scope(step: &PlanStep, at: &str, context: &CriticContext<'_>, found: &mut Fin
         return;
     }
     let paths: Vec<String> = reads.into_iter().chain(writes).collect();
+    // Which tools the task allows is told of the tool's name already, and whether a person is asked by policy.
+    let paths_only = PlanConstraints { path_scope: context.constraints.path_scope.clone(), ..PlanConstraints::default() };
     let call = CallScope { tool: &step.tool_ref.name, reads_only: true, paths: &paths, ..CallScope::default() };
-    if let ScopeVerdict::Denied(why) = judge_scope(
-        context.profile,
-        &PlanConstraints { path_scope: context.constraints.path_scope.clone(), ..PlanConstraints::default() },
-        &call,
-    ) {
+    if let ScopeVerdict::Denied(why) = judge_scope(context.profile, &paths_only, &call) {
         found.add(blocking("profile", format!("{at}.input"), why));
     }
 }

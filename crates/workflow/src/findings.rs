@@ -4,11 +4,26 @@ use world::PlanFinding;
 
 /// Findings of one look at a plan. A planner that got everything wrong need not be told ten thousand times.
 pub const FINDINGS_MAX: usize = 50;
+/// Characters of a message and of a place.
+const MESSAGE_MAX: usize = 500;
+const PLACE_MAX: usize = 200;
 /// Characters of a foreign word that a message quotes.
 const QUOTED_MAX: usize = 64;
 
 pub(crate) fn blocking(critic: &str, at: impl Into<String>, message: impl Into<String>) -> PlanFinding {
-    PlanFinding { critic: critic.to_owned(), at: at.into(), message: message.into(), blocks: true }
+    PlanFinding { critic: critic.to_owned(), at: plain(at.into(), PLACE_MAX), message: plain(message.into(), MESSAGE_MAX), blocks: true }
+}
+
+/// A text of ours that may quote others in places where nobody thought of it.
+fn plain(text: String, max: usize) -> String {
+    if text.len() <= max && !text.chars().any(is_unseen) {
+        return text;
+    }
+    let mut plain: String = text.chars().take(max).map(|letter| if is_unseen(letter) { '\u{fffd}' } else { letter }).collect();
+    if text.chars().nth(max).is_some() {
+        plain.push('…');
+    }
+    plain
 }
 
 /// The first [`FINDINGS_MAX`], and how many there are beside them.
@@ -60,6 +75,8 @@ pub(crate) fn is_unseen(letter: char) -> bool {
     let directions = matches!(letter, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{206f}');
     let nothing =
         matches!(letter, '\u{ad}' | '\u{34f}' | '\u{180e}' | '\u{200b}' | '\u{2060}'..='\u{2065}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}');
+    // Letters that have no picture: fillers of scripts that take the place of a letter.
+    let fillers = matches!(letter, '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{2800}' | '\u{3164}' | '\u{ffa0}');
     let lines = matches!(letter, '\u{2028}' | '\u{2029}');
-    letter.is_control() || directions || nothing || lines || matches!(letter, '\u{e0000}'..='\u{e0fff}')
+    letter.is_control() || directions || nothing || fillers || lines || matches!(letter, '\u{e0000}'..='\u{e0fff}')
 }

@@ -176,3 +176,12 @@ fn a_path_that_comes_from_an_output_may_be_any() {
     assert_eq!(of("fs.read", json!({}), json!({ "path": "a.content" })), Footprint { reads: vec![".".to_owned()], ..Footprint::default() });
     assert_eq!(of("no.such", json!({}), json!({})), Footprint::unknown());
 }
+
+/// A refusal of a tool may name a field that a planner made up.
+#[test]
+fn what_a_planner_called_a_field_reaches_no_terminal() {
+    let input = json!([read("a", "a"), { "step_id": "b", "tool_ref": { "name": "fs.write" }, "input": { "path": "b", "\u{1b}]0;evil\u{7}": 1 }, "input_from": { "content": "a.content" } }]);
+    let told = found(input);
+    assert_eq!(told.len(), 1);
+    assert!(!told[0].chars().any(crate::findings::is_unseen), "{told:?}");
+}

@@ -289,7 +289,7 @@ fn text_of(value: &Value, at: &str, length: Length, found: &mut Findings) -> Opt
         return None;
     };
     let is_forbidden = |letter: char| is_unseen(letter) && (length.is_line || !matches!(letter, '\n' | '\t' | '\r'));
-    let flaw = if text.is_empty() && !length.may_be_empty {
+    let flaw = if text.trim().is_empty() && !length.may_be_empty {
         "it is empty".to_owned()
     } else if text.len() > length.max && text.chars().count() > length.max {
         format!("it may have {} characters at most", length.max)

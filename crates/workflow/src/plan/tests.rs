@@ -105,6 +105,9 @@ fn wrong() -> Vec<(&'static str, Value, &'static str, bool)> {
         ("/schema_version", Value::Null, "schema_version", true),
         ("/goal", Value::Null, "goal", true),
         ("/goal", json!(""), "goal", true),
+        ("/goal", json!(" \n "), "goal", false),
+        ("/goal", json!("\u{3164}"), "goal", false),
+        ("/goal", json!("\u{e0041}hidden"), "goal", false),
         ("/goal", json!(7), "goal", true),
         ("/goal", long(4_001), "goal", true),
         ("/goal", json!("a\u{1b}[2J"), "goal", true),
@@ -240,6 +243,9 @@ fn a_text_that_is_no_tree_of_fields_says_where() {
     let bomb = "a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: [*e,*e,*e,*e,*e,*e,*e,*e,*e]\n";
     let told = Plan::parse(bomb, false).unwrap_err();
     assert!(told[0].message.contains("250000"), "{told:?}");
+    let long = format!("a: &a {}\nb: [{}]\n", "x".repeat(1_000_000), vec!["*a"; 100_000].join(","));
+    let told = Plan::parse(&long, false).unwrap_err();
+    assert!(told[0].message.contains("anchors and aliases"), "{told:?}");
 }
 
 #[test]

@@ -272,6 +272,27 @@ fn the_work_for_a_step_does_not_grow_with_the_plan() {
     }
 }
 
+/// Two bytes make a folder: four megabytes of them are neither kept nor forgotten.
+#[test]
+fn a_path_of_a_million_folders_costs_no_more_than_others() {
+    let deep = "a/".repeat(1_000_000);
+    let many: Vec<String> = (0..60_000).map(|index| format!("d{index}/e")).collect();
+    let many = Footprint { writes: many, ..Footprint::default() };
+    let late = [writes("z/y/x"), writes("z/y/w"), writes("d7/e")];
+    let mut queue = queue(&vec![vec![]; 5], &[writes(&deep), many, late[0].clone(), late[1].clone(), late[2].clone()]);
+    assert!(queue.work < 1_000_000, "{}", queue.work);
+    let mut made = 0;
+    while !queue.is_over() {
+        let begun = queue.begin(9);
+        assert!(!begun.is_empty() && !(begun.contains(&1) && begun.contains(&4)), "{begun:?} meet");
+        made += begun.len();
+        for step in begun {
+            queue.ended(step, StepStatus::Succeeded);
+        }
+    }
+    assert_eq!(made, 5);
+}
+
 fn footprint() -> impl Strategy<Value = Footprint> {
     const PATHS: &[&str] = &[".", "a", "a/b", "a/b/c", "a/d", "e", "e/f", "../g"];
     let paths = || prop::collection::vec(prop::sample::select(PATHS).prop_map(str::to_owned), 0..3);

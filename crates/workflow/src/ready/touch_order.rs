@@ -3,7 +3,7 @@
 //! Steps are put in one after the other. A tree of folders keeps for every path who wrote it last and who has read it since; whoever touches it next is ordered after those. Where
 //! many would have to be named again and again, a *join* stands for them: a point in the order that no step is. So a plan has about as many edges as paths in it.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Edges between steps, and joins, which have the numbers after the steps.
 pub(super) struct TouchOrder {
@@ -24,6 +24,10 @@ struct Folder {
 }
 
 const ROOT: usize = 0;
+/// Folders that are kept apart. A planner can write millions of them into few bytes; beyond this a path is taken for the folder that it is in, which only orders more.
+const FOLDERS_MAX: usize = 100_000;
+/// Folders in folders that are told apart.
+const LEVELS_MAX: usize = 64;
 
 impl TouchOrder {
     pub(super) fn new(steps: usize) -> TouchOrder {
@@ -32,34 +36,39 @@ impl TouchOrder {
 
     /// Puts a step in, after all that were put in before and that it meets.
     pub(super) fn add(&mut self, step: usize, reads: &[Vec<String>], writes: &[Vec<String>]) {
+        let (reads, writes) = (self.lines(reads), self.lines(writes));
         // It is looked up everywhere before it is put in anywhere, so that no join has it.
         let mut earlier = BTreeSet::new();
-        for path in writes {
-            self.before_write(path, &mut earlier);
+        for line in &writes {
+            self.before_write(line, &mut earlier);
         }
-        for path in reads {
-            self.before_read(path, &mut earlier);
+        for line in &reads {
+            self.before_read(line, &mut earlier);
         }
         for other in earlier {
             self.after[other].push(step);
         }
-        for path in reads {
-            let line = self.open(path);
-            let end = end(&line);
-            if self.folders[end].readers.last() != Some(&step) {
-                self.folders[end].readers.push(step);
-            }
+        for line in &reads {
+            self.folders[end(line)].readers.push(step);
         }
-        for path in writes {
-            let line = self.open(path);
-            self.clear(end(&line));
-            self.set_writer(&line, step);
+        for line in &writes {
+            self.clear(end(line));
+            self.set_writer(line, step);
         }
     }
 
+    /// The folders of each path, of paths that end at the same one once.
+    fn lines(&mut self, paths: &[Vec<String>]) -> Vec<Vec<usize>> {
+        let mut lines = BTreeMap::new();
+        for path in paths {
+            let line = self.open(path);
+            lines.insert(end(&line), line);
+        }
+        lines.into_values().collect()
+    }
+
     /// Who must have ended before a path is written: who wrote or read it, something below it, or a folder that it is in.
-    fn before_write(&mut self, path: &[String], earlier: &mut BTreeSet<usize>) {
-        let line = self.open(path);
+    fn before_write(&mut self, line: &[usize], earlier: &mut BTreeSet<usize>) {
         for folder in line.iter().take(line.len() - 1).copied() {
             earlier.extend(self.folders[folder].writer);
             if self.folders[folder].readers.len() > 1 {
@@ -69,7 +78,7 @@ impl TouchOrder {
             }
             earlier.extend(self.folders[folder].readers.iter().copied());
         }
-        let mut open = vec![end(&line)];
+        let mut open = vec![end(line)];
         while let Some(folder) = open.pop() {
             self.work += 1;
             let folder = &self.folders[folder];
@@ -80,10 +89,9 @@ impl TouchOrder {
     }
 
     /// Who must have ended before a path is read: who wrote it, something below it, or a folder that it is in.
-    fn before_read(&mut self, path: &[String], earlier: &mut BTreeSet<usize>) {
-        let line = self.open(path);
+    fn before_read(&mut self, line: &[usize], earlier: &mut BTreeSet<usize>) {
         earlier.extend(line.iter().filter_map(|folder| self.folders[*folder].writer));
-        let top = end(&line);
+        let top = end(line);
         if self.folders[top].written.is_empty() {
             return;
         }
@@ -101,7 +109,7 @@ impl TouchOrder {
             [one] => *one,
             several => self.join(several),
         };
-        self.set_writer(&line, writer);
+        self.set_writer(line, writer);
         earlier.insert(writer);
     }
 
@@ -135,12 +143,13 @@ impl TouchOrder {
     /// The folders of a path, the root first and the path itself last.
     fn open(&mut self, path: &[String]) -> Vec<usize> {
         let mut line = vec![ROOT];
-        for name in path {
+        for name in path.iter().take(LEVELS_MAX) {
             self.work += 1;
             let at = end(&line);
             let next = self.folders.len();
             let inner = match self.folders[at].inner.get(name) {
                 Some(inner) => *inner,
+                None if next >= FOLDERS_MAX => break,
                 None => {
                     self.folders[at].inner.insert(name.clone(), next);
                     self.folders.push(Folder::default());

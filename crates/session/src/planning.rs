@@ -134,9 +134,9 @@ async fn no_plan(work: &SessionWork, stop: Stop) -> Result<SessionEnd, Stop> {
     };
     match own {
         Some((limit, used, max)) => {
-            let (event, reason) = work.exceeded(limit, used, max);
+            let (event, _) = work.exceeded(limit, used, max);
             work.record(vec![event]).await?;
-            Ok(SessionEnd::Failed(format!("{reason} ({})", refusal.reason)))
+            Ok(SessionEnd::Failed(format!("its limit `{limit}` of {max} does not hold the next request: {}", refusal.reason)))
         }
         None => Ok(SessionEnd::Stopped { reason: refusal.reason.clone(), cause: RetryCause::Budget }),
     }

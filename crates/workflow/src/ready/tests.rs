@@ -284,7 +284,8 @@ fn a_path_of_a_million_folders_costs_no_more_than_others() {
     let mut made = 0;
     while !queue.is_over() {
         let begun = queue.begin(9);
-        assert!(!begun.is_empty() && !(begun.contains(&1) && begun.contains(&4)), "{begun:?} meet");
+        assert!(!begun.is_empty());
+        assert!(!begun.contains(&1) || !begun.contains(&4), "{begun:?} meet");
         made += begun.len();
         for step in begun {
             queue.ended(step, StepStatus::Succeeded);

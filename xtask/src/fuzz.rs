@@ -28,6 +28,8 @@ const TARGETS: &[(&str, &str)] = &[
     ("codex_exec_lines", "brain"),
     ("acp_lines", "brain"),
     ("claude_lines", "brain"),
+    ("plans", "workflow"),
+    ("expressions", "workflow"),
 ];
 
 /// Targets that need what no crate shows to others: tests of the library itself, by their whole names.

@@ -10,7 +10,7 @@ mod native;
 pub mod script;
 
 pub use dialect::{Dialect, ToolSpec};
-pub use native::{Native, try_model};
+pub use native::{Native, QuestionFailure, SingleAnswer, SingleQuestion, ask_once, try_model};
 pub use world::{BrainSpec, UnknownBrain, Vendor};
 
 use serde_json::Value;

@@ -6,9 +6,11 @@
 mod context;
 mod loop_guard;
 mod prompt;
+mod question;
 mod send;
 mod trial;
 
+pub use question::{QuestionFailure, SingleAnswer, SingleQuestion, ask_once};
 pub use trial::try_model;
 
 use crate::model::{Model, ModelFault, ModelResponse, Purpose, RetryClass};

@@ -29,8 +29,10 @@ pub mod kill;
 pub mod list;
 pub mod log;
 pub mod man;
+pub mod memory;
 pub mod merge;
 pub mod nice;
+pub mod plan;
 pub mod policy;
 pub mod ps;
 pub mod queue;
@@ -38,9 +40,11 @@ pub mod reject;
 pub mod replay;
 pub mod retry;
 pub mod review;
+pub mod run;
 pub mod sandbox;
 pub mod say;
 pub mod send;
+pub mod session;
 pub mod setup;
 pub mod signal;
 pub mod spawn;
@@ -66,6 +70,10 @@ pub async fn run(command: Command, console: &Console) -> ExitResult {
     match command {
         Command::Act(work) => work.run(Mode::Act, console).await,
         Command::Ask(work) => work.run(Mode::Ask, console).await,
+        Command::Run(run) => run.run(console).await,
+        Command::Plan(plan) => plan.run(console).await,
+        Command::Session(session) => session.run(console).await,
+        Command::Memory(memory) => memory.run(console).await,
         Command::Call(call) => call.run(console).await,
         Command::Cancel(cancel) => cancel.run(console).await,
         Command::Demo(demo) => demo.run(console).await,

@@ -190,6 +190,8 @@ fn decide_locked(world: &World, asked: &GateInput<'_>) -> (Vec<Event>, Ruling) {
                 up: used.as_ref().filter(|grant| grant.terms.rate.is_some()).map(|_| now.until()),
                 rooms: Some(facts.call.room().into_iter().collect()),
                 run_mode: (request.run_mode != RunMode::Live).then(|| request.run_mode.as_str().to_owned()),
+                // A part of a step's call is no step.
+                step: request.step.clone().filter(|_| request.of.is_none()),
             };
             let grant = used.map(Box::new);
             let event = Event::from(event);

@@ -4,11 +4,12 @@
 //! door, a path of a merge, a request to a model and an explanation get the same verdict for the same facts.
 
 use crate::call_facts::{CallFacts, Who, tags};
+use crate::session_scope::{SESSION_TERMS, ScopeObjection, SessionScope, scopes_of};
 use crate::{Gate, Request};
 use policy::{Explanation, Policy, RealPath, Standing, TokenFacts, Verdict};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use world::{Alternative, Ban, BootTime, Code, Grant, GrantId, Pid, Process, Refusal, Task, ToolList, Used, World};
+use world::{Alternative, Ban, BootTime, Code, Grant, GrantId, Pid, Process, Refusal, Task, TaskId, ToolList, Used, World};
 
 impl CallFacts {
     /// What is said of one path of a call that has many.
@@ -37,6 +38,11 @@ impl CallFacts {
         if let Some(refusal) = rights.unlisted(&self.seen().tool) {
             return Judgement::deny(refusal, vec![TOOL_LIST.into()]);
         }
+        let asks = match rights.session_objection(facts) {
+            Some(ScopeObjection::Deny(refusal)) => return Judgement::deny(refusal, vec![SESSION_TERMS.into()]),
+            Some(ScopeObjection::Ask(why)) => Some(why),
+            None => None,
+        };
         if let Some((refusal, rules)) = rights.denied_to_ancestor(policy, facts) {
             return Judgement::deny(refusal, rules);
         }
@@ -45,12 +51,16 @@ impl CallFacts {
         let (mut reasons, mut rules) = match policy::decide(policy, facts, &standing(None)) {
             Verdict::Review { reasons, rules } => (reasons, rules),
             // A call that may have happened already is a person's to repeat, whatever the policy says of it.
-            Verdict::Allow(_) if lost.is_some() => (Vec::new(), Vec::new()),
+            Verdict::Allow(_) if lost.is_some() || asks.is_some() => (Vec::new(), Vec::new()),
             settled => return Judgement { verdict: settled, used: None },
         };
         if let Some(why) = lost {
             reasons.push(interrupted(why));
             rules.push(LOST.into());
+        }
+        if let Some(why) = asks {
+            reasons.push(why);
+            rules.push(SESSION_TERMS.into());
         }
         match rights.pick(self, facts, &rules) {
             Some(grant) => Judgement { verdict: policy::decide(policy, facts, &standing(Some(grant))), used: Some(grant.clone()) },
@@ -118,6 +128,8 @@ pub struct CallerRights {
     token: Option<TokenFacts>,
     /// The only tools that the task's own calls may use.
     tool_lists: Vec<ToolList>,
+    /// What the session lets them do at most.
+    scopes: Vec<SessionScope>,
     now: BootTime,
     now_ms: i64,
 }
@@ -139,7 +151,29 @@ impl CallerRights {
         // The operator's own calls in a task, and what a merge does, are no calls of its brain.
         let own = call.who.task.and_then(|task| world.tasks.get(&task)).filter(|_| call.who.pid != Pid::OPERATOR);
         rights.tool_lists = own.map(|task| task.tool_lists.clone()).unwrap_or_default();
+        if let Some(task) = own.filter(|task| task.session.is_some()) {
+            let scopes = scopes_of(world, Some(task.id)).into_iter();
+            // What a job in its room asks for is no step of a plan.
+            rights.scopes =
+                if task.pid == call.who.pid { scopes.collect() } else { scopes.map(SessionScope::of_paths_and_hosts).collect() };
+        }
         rights
+    }
+
+    /// The same within what a session's terms say of paths: for its merge.
+    #[must_use]
+    pub fn within_session(mut self, world: &World, task: Option<TaskId>) -> CallerRights {
+        self.scopes = scopes_of(world, task).into_iter().map(SessionScope::of_paths_and_hosts).collect();
+        self
+    }
+
+    /// What a session's terms have against a call. A no counts before a question.
+    fn session_objection(&self, facts: &policy::Facts<'_>) -> Option<ScopeObjection> {
+        if self.scopes.is_empty() || ALWAYS_LISTED.contains(&facts.tool) || facts.tool == crate::PERSON_ASK {
+            return None;
+        }
+        let objections = self.scopes.iter().filter_map(|scope| scope.object_to(facts));
+        objections.min_by_key(|objection| !matches!(objection, ScopeObjection::Deny(_)))
     }
 
     /// Of all calls with these tools.
@@ -157,6 +191,7 @@ impl CallerRights {
             lost: task.and_then(|task| world.tasks.get(&task)).map(lost_calls).unwrap_or_default(),
             token: None,
             tool_lists: Vec::new(),
+            scopes: Vec::new(),
             now: now.clone(),
             now_ms,
         }

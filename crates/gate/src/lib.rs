@@ -29,6 +29,7 @@ mod record;
 mod request;
 mod role;
 mod runtime;
+mod session_scope;
 mod settle;
 mod sight;
 mod site;
@@ -55,9 +56,10 @@ pub use merge_rights::{MergeRights, MergeStart, path_details};
 pub use outcome::{CallEnd, CallOutcome};
 pub use policies::Policies;
 pub use record::{KEPT_CHARS, RedactedInput, shorten};
-pub use request::{CLIENT, JOB, JobTerms, MODEL_REQUEST, PERSON_ASK, Request};
+pub use request::{CLIENT, JOB, JobTerms, MODEL_REQUEST, PERSON_ASK, Request, TIMED_OUT};
 pub use role::{KnownSkill, ROLES_FOLDER, Role, Skill, SkillParam, SkillWork, role_brief};
 pub use runtime::RoomRuntime;
+pub use session_scope::SESSION_TERMS;
 pub use settle::TimedOutput;
 pub use sight::Masks;
 pub use site::NamedTree;
@@ -66,6 +68,8 @@ pub use template::{RoomEnvironment, SANDBOX_RUN, SandboxConfig, TemplateChange, 
 pub use token::{ISSUE, TokenRequest};
 pub use tree_request::TreeRequest;
 pub use trial::{CallRange, Checked, PastPolicy, parse_policy};
-pub use worker::{BrainNames, FoundWorker, WORKER_NAME, WORKER_ROLE, WorkerWish, first_worker, free_worker, is_worker, shown_role};
+pub use worker::{
+    BrainNames, FoundWorker, SESSION_ROLE, WORKER_NAME, WORKER_ROLE, WorkerWish, first_worker, free_worker, is_worker, shown_role,
+};
 pub use zone::{Bundle, POLICY_FILE, Parsed, PolicyProposal, TrustedPolicy};
 pub use zone::{brings_own, locate};

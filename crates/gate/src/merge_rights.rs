@@ -56,7 +56,8 @@ impl Workers {
     }
 
     fn rights(&self, world: &World, now: &BootTime, now_ms: i64) -> WorkersRights {
-        let of = |who: Who| CallerRights::of(world, who, &TOOLS, now, now_ms).without_call_budget().without_overrides();
+        let own = |who: Who| CallerRights::of(world, who, &TOOLS, now, now_ms).within_session(world, who.task);
+        let of = |who: Who| own(who).without_call_budget().without_overrides();
         WorkersRights(self.all().map(|who| (who.pid, of(who))).collect())
     }
 }

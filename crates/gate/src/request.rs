@@ -4,8 +4,9 @@ use crate::call_facts::Who;
 use policy::Peer;
 use serde_json::Value;
 use std::sync::Arc;
+use std::time::Duration;
 use tool::{Manifest, RunMode};
-use world::{Budget, CallId, Hands, Pid, Refusal, TaskId, ZoneId};
+use world::{Budget, CallId, Hands, Pid, Refusal, StepRef, TaskId, ZoneId};
 
 /// The role of the process that stands for a command of the operator's in a room.
 pub const JOB: &str = "job";
@@ -15,6 +16,9 @@ pub const CLIENT: &str = "client";
 pub const PERSON_ASK: &str = "person.ask";
 /// The call that a request to a model is.
 pub const MODEL_REQUEST: &str = "model.request";
+
+/// The field of an output that says that its call was ended because its time was over.
+pub const TIMED_OUT: &str = "timed_out";
 
 /// A call that somebody wants made.
 #[derive(Clone, Debug)]
@@ -37,6 +41,10 @@ pub struct Request {
     pub done_for: Option<Arc<Manifest>>,
     /// What the process of its job is called, and may spend.
     pub job: JobTerms,
+    /// The step of a session that it is.
+    pub step: Option<StepRef>,
+    /// How long its tool may run, beside the tool's own limit.
+    pub time_max: Option<Duration>,
 }
 
 impl Request {
@@ -55,6 +63,8 @@ impl Request {
             done_for: None,
             job: JobTerms::default(),
             of: None,
+            step: None,
+            time_max: None,
         }
     }
 

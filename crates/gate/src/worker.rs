@@ -6,12 +6,14 @@ use world::{Code, Event, Missing, Pid, Process, ProcessState, Refusal, RefusalKi
 
 /// The role of the processes that work on tasks, as policies name it.
 pub const WORKER_ROLE: &str = "foreman";
+/// The role of a process that does one session.
+pub const SESSION_ROLE: &str = "session";
 /// What they are called by. In homes of earlier versions there are some that are called by their role.
 pub const WORKER_NAME: &str = "worker";
 /// What people may call the role of whoever does what nobody else is named for.
 pub(crate) const HERO: &str = "hero";
 /// Who is no worker.
-const NO_ROLES: [&str; 4] = ["kernel", "operator", JOB, CLIENT];
+const NO_ROLES: [&str; 5] = ["kernel", "operator", JOB, CLIENT, SESSION_ROLE];
 
 /// The role as people read it.
 pub fn shown_role(role: &str) -> &str {

@@ -5,7 +5,7 @@
 
 use crate::admission::{Denial, GatewayRefusal, ModelRequest};
 use crate::cassette::{CassetteUpstream, ExchangeRecording, RecordedResponse};
-use crate::gateway::{Gateway, Session};
+use crate::gateway::{ClientSession, Gateway};
 use crate::header;
 use crate::limiter::{Slot, SlotRequest};
 use crate::mask::{self, Masked};
@@ -36,7 +36,7 @@ const TRIES_MAX: u32 = 8;
 /// One request on its way to one provider.
 pub(crate) struct UpstreamAttempt<'a> {
     pub gateway: &'a Gateway,
-    pub session: &'a Session,
+    pub session: &'a ClientSession,
     pub parsed: &'a ParsedRequest,
     pub target: &'a RouteTarget,
     pub head: &'a hyper::http::request::Parts,

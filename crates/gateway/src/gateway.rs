@@ -31,7 +31,7 @@ const HOLD: Duration = Duration::from_secs(300);
 const STALL: Duration = Duration::from_secs(300);
 
 /// A process at its own listener.
-pub struct Session {
+pub struct ClientSession {
     /// The process; those that wait take turns by it.
     pub pid: u64,
     /// The key that the kernel gave to that process and nobody else.
@@ -140,7 +140,7 @@ impl Gateway {
     }
 
     /// Answers one request. What a client did wrong and what a provider failed at are answers too.
-    pub async fn answer<B>(&self, session: &Session, request: Request<B>) -> Response<Tee>
+    pub async fn answer<B>(&self, session: &ClientSession, request: Request<B>) -> Response<Tee>
     where
         B: Body<Data = Bytes>,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -166,7 +166,7 @@ impl Gateway {
     /// Reads a request and tries the providers that its model leads to, in turn.
     async fn try_targets<B>(
         &self,
-        session: &Session,
+        session: &ClientSession,
         dialect: Dialect,
         endpoint: Endpoint,
         head: &hyper::http::request::Parts,
@@ -217,7 +217,7 @@ impl Gateway {
         names.into_iter().collect()
     }
 
-    fn targets(&self, session: &Session, names: &ModelNames, parsed: &ParsedRequest) -> Result<Vec<RouteTarget>, Denial> {
+    fn targets(&self, session: &ClientSession, names: &ModelNames, parsed: &ParsedRequest) -> Result<Vec<RouteTarget>, Denial> {
         let found = self.in_force().routes.find(names, &parsed.model, parsed.dialect, session.client);
         if let Some(provider) = session.admission.replay() {
             // As it was when it was recorded, for rules that ask for model and tier; the provider need not be set up any more.

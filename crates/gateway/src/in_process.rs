@@ -1,7 +1,7 @@
 //! Requests from inside the kernel's own process: the same way as any other, without a socket.
 
 use crate::attempt::AskedProvider;
-use crate::gateway::{Gateway, OwnRefusal, Session};
+use crate::gateway::{ClientSession, Gateway, OwnRefusal};
 use crate::tee::Tee;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
@@ -34,7 +34,7 @@ pub struct NoResponse(String);
 
 impl Gateway {
     /// Makes a request for a process that has no socket here.
-    pub async fn ask(&self, session: &Session, path: &str, body: Vec<u8>) -> Result<InProcessResponse, NoResponse> {
+    pub async fn ask(&self, session: &ClientSession, path: &str, body: Vec<u8>) -> Result<InProcessResponse, NoResponse> {
         let key = HeaderValue::from_str(session.key.reveal()).map_err(|error| NoResponse(error.to_string()))?;
         let mut request = Request::new(Full::new(Bytes::from(body)));
         *request.method_mut() = Method::POST;

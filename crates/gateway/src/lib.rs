@@ -32,7 +32,7 @@ pub use dialect::{
     DenialKind, Dialect, Endpoint, IMAGE_TOKENS, KeyHeader, Meter, Metered, Pace, ParsedRequest, PlainResponse, RenderedAnswer,
     RequestError, ServiceMode, TimedChunk, TokenUsage, UsageSource,
 };
-pub use gateway::{Gateway, SecretObserver, Session};
+pub use gateway::{ClientSession, Gateway, SecretObserver};
 pub use hyper::body::Bytes;
 pub use in_process::{InProcessResponse, NoResponse};
 pub use limiter::{Busy, Limiter, Slot, SlotRequest};

@@ -3,7 +3,7 @@
 //! The listener decides who speaks; a stream serves one process and no other. **Invariant.** A client that says nothing, or takes
 //! nothing of its answer, holds its place for a while and no longer, and with it what it holds of its provider.
 
-use crate::gateway::{Gateway, Session};
+use crate::gateway::{ClientSession, Gateway};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -27,7 +27,7 @@ const CONNECTIONS_MAX: usize = 128;
 
 /// Serves one stream to its end. A client that goes away takes its requests with it. Once `closing` is done, the answer that is on its way
 /// is the last one.
-async fn serve<S>(gateway: Arc<Gateway>, session: Arc<Session>, stream: S, closing: impl Future<Output = ()>)
+async fn serve<S>(gateway: Arc<Gateway>, session: Arc<ClientSession>, stream: S, closing: impl Future<Output = ()>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -119,7 +119,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for StallGuard<S> {
 
 /// Serves whoever connects, until `closing` becomes true; then nobody else is served, and it comes back when every answer that is on its
 /// way has reached its client. Dropping this future ends every connection at once.
-pub async fn listen(gateway: Arc<Gateway>, session: Arc<Session>, listener: TcpListener, closing: watch::Receiver<bool>) {
+pub async fn listen(gateway: Arc<Gateway>, session: Arc<ClientSession>, listener: TcpListener, closing: watch::Receiver<bool>) {
     let mut open = JoinSet::new();
     tokio::select! {
         () = closed(closing.clone()) => {}
@@ -137,7 +137,7 @@ async fn closed(mut closing: watch::Receiver<bool>) {
 
 async fn accept(
     gateway: Arc<Gateway>,
-    session: Arc<Session>,
+    session: Arc<ClientSession>,
     listener: TcpListener,
     open: &mut JoinSet<()>,
     closing: &watch::Receiver<bool>,

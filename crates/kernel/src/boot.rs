@@ -81,6 +81,7 @@ impl Kernel {
             brains: Brains::new(gate.clone(), models.clone(), live.clone(), tuning.variables.clone()),
             models,
             tasks,
+            slots: Arc::default(),
             talks: Arc::default(),
             watchers: Arc::default(),
             verifier: Verifier::default(),

@@ -42,6 +42,10 @@ impl Kernel {
         }
         self.ledger.forget_questions(Some(id))?;
         self.end_workspace(pid, id).await?;
+        // What was a part of it is wanted by nobody now.
+        if let Some(part) = self.ledger.look(|world| part_of(world, id)) {
+            Box::pin(self.cancel(part, by)).await?;
+        }
         self.tasks.wake();
         Ok(())
     }
@@ -116,4 +120,10 @@ fn cancelled(world: &World, id: TaskId, by: &str, now_ms: i64) -> Result<(Pid, V
     events.extend(withdrawal(world, task, by, "its task was cancelled"));
     events.push(TaskCancelled { pid: task.pid, task: Some(id), by: by.to_owned() }.into());
     Ok((task.pid, calls, events))
+}
+
+/// The session that does a part of this one's work and goes on.
+fn part_of(world: &World, id: TaskId) -> Option<TaskId> {
+    let part = world.tasks.get(&id)?.session.as_deref()?.delegate?;
+    world.tasks.get(&part).is_some_and(|task| !task.state.ended()).then_some(part)
 }

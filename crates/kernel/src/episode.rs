@@ -16,6 +16,7 @@ use gate::{CallEnd, CallOutcome, Request};
 use memory::Past;
 pub(crate) use own_call::{OwnAnswer, OwnCalls};
 use room::WorkKey;
+use session::SessionEnd;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -109,6 +110,7 @@ async fn resume(kernel: &Kernel, pid: Pid, id: TaskId) -> Result<usize, Stop> {
             EpisodeEnd::Stopped { reason, cause } => {
                 return stop(kernel, pid, id, Stopping { reason, cause, remedy: None }).await.map(|()| heard);
             }
+            EpisodeEnd::Failed { reason } => return Ok(fail(kernel, pid, id, reason).await.map(|()| heard)?),
         }
     }
 }
@@ -116,7 +118,7 @@ async fn resume(kernel: &Kernel, pid: Pid, id: TaskId) -> Result<usize, Stop> {
 /// Whether a task's room is opened before its brain is. A script sees nothing of the project but by calls, so its room waits for the first
 /// of them, and one that makes none has no room; a room that was there, or what is kept of one, is there from the start.
 fn has_room_at_once(task: &Task) -> bool {
-    let is_script = matches!(BrainSpec::parse(&task.brain), Ok(BrainSpec::Script(_)));
+    let is_script = task.session.is_some() || matches!(BrainSpec::parse(&task.brain), Ok(BrainSpec::Script(_)));
     !is_script || task.workspace.is_some() || task.kept.is_some()
 }
 
@@ -159,6 +161,10 @@ enum EpisodeEnd {
         reason: String,
         cause: RetryCause,
     },
+    /// A session came to no good end.
+    Failed {
+        reason: String,
+    },
 }
 
 /// Opens a brain, has it work, and closes it, whatever came of it: nothing of it runs when its changes are looked at.
@@ -168,6 +174,9 @@ async fn drive(kernel: &Kernel, task: &Task) -> Result<EpisodeEnd, Stop> {
             TalkEnd::Over(summary) => Ok(EpisodeEnd::Done(summary)),
             TalkEnd::Asked(review) => park(kernel, task, review).await,
         };
+    }
+    if task.session.is_some() {
+        return work_on_session(kernel, task).await;
     }
     let mut brain = open_brain(kernel, task).await?;
     let has_hands = matches!(BrainSpec::parse(&task.brain), Ok(BrainSpec::Vendor { .. } | BrainSpec::Acp(_)));
@@ -190,6 +199,18 @@ async fn drive(kernel: &Kernel, task: &Task) -> Result<EpisodeEnd, Stop> {
             Some(written) => unasked(kernel, task, &written).await,
         },
         _ => end,
+    }
+}
+
+/// Has a session's plans carried out. Its steps are calls through the door, as a brain's are.
+async fn work_on_session(kernel: &Kernel, task: &Task) -> Result<EpisodeEnd, Stop> {
+    let gone = || Fault::new(FaultKind::Stopping, "the kernel is stopping", "its last user has gone");
+    let host = kernel.me.upgrade().ok_or_else(gone)?;
+    match session::run(host, task.id).await? {
+        SessionEnd::Done(summary) => Ok(EpisodeEnd::Done(summary)),
+        SessionEnd::Asked(review) => park(kernel, task, review).await,
+        SessionEnd::Stopped { reason, cause } => Ok(EpisodeEnd::Stopped { reason, cause }),
+        SessionEnd::Failed(reason) => Ok(EpisodeEnd::Failed { reason }),
     }
 }
 

@@ -4,8 +4,9 @@ use crate::{Kernel, call};
 use gate::{Bundle, Checked, Request, locate, read_bundle};
 use policy::Explanation;
 use serde_json::Value;
+use session::CheckedPlan;
 use std::path::Path;
-use world::{Pid, Stop, TaskId};
+use world::{Pid, SessionTerms, Stop, TaskId};
 
 impl Kernel {
     /// Parses a candidate, or the project's own file, and puts nothing in force.
@@ -28,5 +29,11 @@ impl Kernel {
         let request = Request::new(pid, task, zone, tool, input);
         let candidate = if candidate { Some(self.gate.candidate(zone, &read_bundle(&top).await?.0)?) } else { None };
         call::explain(self, &request, candidate.as_ref()).await
+    }
+
+    /// Says what critics and the policy in force have against a plan.
+    pub async fn check_plan(&self, path: &Path, text: &str, terms: &SessionTerms) -> Result<CheckedPlan, Stop> {
+        let zone = self.gate.policies.zone(&locate(path).await?)?.id;
+        session::check_plan(self, zone, text, terms).await
     }
 }

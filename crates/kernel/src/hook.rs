@@ -69,6 +69,43 @@ pub(crate) async fn run(kernel: &Kernel, task: &Task, brain: &mut Box<dyn Brain>
     Ok(None)
 }
 
+/// Asks a brain one question in a conversation of its own, in which its task may change nothing. What it says is kept as an artifact.
+pub(crate) async fn ask_once(kernel: &Kernel, task: &Task, brain: &str, question: String) -> Result<String, Stop> {
+    let trusted = kernel.gate.policies.in_force(task.zone)?;
+    let spec = kernel.brains.find(brain, Some(&trusted.config))?;
+    let (pid, id) = (task.pid, Some(task.id));
+    let artifact = format!("answer.{}", kernel.ledger.task(task.id)?.artifacts.len() + 1);
+    kernel.ledger.record(HookStarted { pid, task: id, artifact: artifact.clone() }).await?;
+    let asked = Task { brain: spec.to_string(), memory: Vec::new(), ..kernel.ledger.task(task.id)? };
+    let hook = StopHook { artifact: artifact.clone(), prompt: question };
+    let mut own = OwnCalls::default();
+    let patience = kernel.instance.settings.in_force().brain_patience_time();
+    let mut opened = open_brain(kernel, &asked).await?;
+    let end = match tokio::time::timeout(patience, turn(kernel, &asked, opened.as_mut(), &hook, &mut own)).await {
+        Ok(end) => end?,
+        Err(_) => HookEnd::Failed(format!("no answer within {} ms", patience.as_millis())),
+    };
+    opened.close().await;
+    own.close(kernel).await?;
+    kernel.ledger.flush_progress(pid, id).await?;
+    let said = match end {
+        HookEnd::Said(text) if !text.trim().is_empty() => Ok(text),
+        HookEnd::Said(_) => Err("it said nothing".to_owned()),
+        HookEnd::Failed(reason) => Err(kernel.ledger.redactor.text(&reason).into_owned()),
+        HookEnd::Ungated(tool) => Err(format!("it used `{tool}` without asking")),
+    };
+    match said {
+        Ok(text) => {
+            kernel.ledger.record(kept(kernel, task, artifact, text.clone(), &trusted.sanitizer)?).await?;
+            Ok(text)
+        }
+        Err(reason) => {
+            kernel.ledger.record(HookFailed { pid, task: id, artifact, reason: reason.clone() }).await?;
+            Err(Fault::new(world::FaultKind::Brain, "the brain gave no answer", reason).into())
+        }
+    }
+}
+
 /// An artifact as it is recorded: without what acts on a terminal, without secrets, and no longer than it may be.
 fn kept(kernel: &Kernel, task: &Task, artifact: String, text: String, sanitizer: &tool::Sanitizer) -> Result<Event, Fault> {
     let mut text = kernel.ledger.redactor.text(text.trim()).into_owned();

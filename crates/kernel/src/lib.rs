@@ -3,6 +3,7 @@
 //! Knows no terminal, no socket and no environment variable; [`Kernel::boot`] is given everything it needs.
 #![forbid(unsafe_code)]
 
+mod add_session;
 mod assign;
 mod boot;
 mod call;
@@ -19,6 +20,7 @@ mod instance;
 mod interrupt;
 mod job;
 mod keep;
+mod lessons;
 mod live_settings;
 mod merge;
 mod notify;
@@ -29,6 +31,7 @@ mod question;
 mod queue;
 mod replay;
 mod scan;
+mod session_host;
 mod talk;
 mod token;
 mod tools;
@@ -56,6 +59,7 @@ pub use question::Question;
 pub use queue::{Added, NewTask};
 pub use room::{NO_READS, OutputPiece, RoomView, RunningCall, TryRun};
 pub use sandbox::Exit;
+pub use session::{CheckedPlan, NewSession, SessionEnd, SlotLimits};
 pub use talk::{NewTalk, TalkRefused};
 pub use tool::is_unseen;
 pub use tuning::Tuning;
@@ -96,6 +100,8 @@ pub struct Kernel {
     pub tree: Arc<tree::Tree>,
     /// Vendors' clients that wait for their worker's next task.
     pub clients: Arc<agent::LiveClients>,
+    /// Places for the steps and rooms of sessions.
+    pub slots: Arc<session::RoomSlots>,
     /// Who talks with which worker.
     pub talks: Arc<agent::Talks>,
     /// Who looks on at which worker.

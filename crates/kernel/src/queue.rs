@@ -146,10 +146,10 @@ pub(crate) fn check_prompt(prompt: &str, says_something: Remedy) -> Result<(), R
 }
 
 /// Words that the kernel itself gives to callers.
-const TAGS_KEPT: [&str; 7] = ["operator", "brain", "kernel", gate::WORKER_ROLE, gate::JOB, gate::CLIENT, TALK];
+const TAGS_KEPT: [&str; 8] = ["operator", "brain", "kernel", gate::WORKER_ROLE, gate::SESSION_ROLE, gate::JOB, gate::CLIENT, TALK];
 
 /// Tags as rules can name them: short words, sorted, each once, and none that says who somebody is.
-fn tags(mut tags: Vec<String>) -> Result<Vec<String>, Refusal> {
+pub(crate) fn tags(mut tags: Vec<String>) -> Result<Vec<String>, Refusal> {
     let is_word = |tag: &String| {
         !tag.is_empty()
             && tag.len() <= limits::TAG_BYTES_MAX

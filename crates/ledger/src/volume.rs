@@ -63,8 +63,9 @@ impl Volume {
         let written = self.of.entry(pid).or_default();
         written.turn(now_ms);
         let Event::CallRefused(refused) = event else {
-            // What others send is not the receiver's flood.
-            written.records += u64::from(!matches!(event, Event::MessageDelivered(_) | Event::MessageAnswered(_)));
+            // What others send is not the receiver's flood, and an accepted plan has its own limits.
+            let is_others = matches!(event, Event::MessageDelivered(_) | Event::MessageAnswered(_));
+            written.records += u64::from(!is_others && !is_of_step(world, event));
             // What is said between two refusals does not part them, nor does the base, which is recorded whenever it is found.
             if event.weight() == Weight::Progress || matches!(event, Event::WorkspaceBased(_)) {
                 return Counted { due: Vec::new(), is_dropped: false };
@@ -145,6 +146,16 @@ impl Written {
         let counts = std::mem::take(&mut self.dropped).into_iter();
         let kind = |is_part| if is_part { PARTS } else { "call.refused" }.to_owned();
         counts.map(|(task, is_part, count)| RecordsDropped { pid, task, kind: kind(is_part), count }.into()).collect()
+    }
+}
+
+/// Whether it is about a step of a session, of which there are no more than its terms allow.
+fn is_of_step(world: &World, event: &Event) -> bool {
+    match event {
+        Event::StepStarted(_) | Event::StepFinished(_) => true,
+        Event::CallAdmitted(call) => call.step.is_some(),
+        Event::CallFinished(end) => world.calls.get(&end.call).is_some_and(|call| call.is_step),
+        _ => false,
     }
 }
 

@@ -17,7 +17,7 @@ use serde_json::json;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
-use world::budget::lease::{Plan, ReservationRequest, Share};
+use world::budget::lease::{PaymentPlan, ReservationRequest, Share};
 use world::{AtCap, CallId, Cap, CapExceeded, Code, Event, Need, Pid, ProcessState, Refusal, TaskId, UsedRoom, ZoneId};
 use world::{Fault, Stop};
 
@@ -202,7 +202,7 @@ impl ProcessAdmission {
             let need = Need { tier, tokens, context, micros };
             let bid = ReservationRequest { pid, task, call, provider: model_request.provider, model: model_request.model, need };
             match models.leases.plan(world, &bid, now_ms) {
-                Ok(Plan { events, ahead, share }) => {
+                Ok(PaymentPlan { events, ahead, share }) => {
                     let lease = events.iter().find_map(|event| match event {
                         Event::ModelReserved(reserved) => reserved.lease,
                         _ => None,

@@ -2,7 +2,7 @@
 
 use ledger::Ledger;
 use parking_lot::Mutex;
-use world::budget::lease::{LeasePool, Plan, ReservationRequest, Share};
+use world::budget::lease::{LeasePool, PaymentPlan, ReservationRequest, Share};
 use world::{CapExceeded, World};
 
 #[derive(Default)]
@@ -10,7 +10,7 @@ pub(crate) struct Leases(Mutex<LeasePool>);
 
 impl Leases {
     /// Pays for a request. Called with the world that its commit decides on.
-    pub fn plan(&self, world: &World, bid: &ReservationRequest<'_>, now_ms: i64) -> Result<Plan, CapExceeded> {
+    pub fn plan(&self, world: &World, bid: &ReservationRequest<'_>, now_ms: i64) -> Result<PaymentPlan, CapExceeded> {
         self.0.lock().plan(world, bid, now_ms)
     }
 

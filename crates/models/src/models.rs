@@ -10,7 +10,7 @@ use crate::lease::Leases;
 use crate::setup::{CheckedSettings, ModelSetup, UnusableSettings};
 use crate::wait::Waiting;
 use gate::{CLIENT, Gate};
-use gateway::{Admission, Gateway, Secret, Session, StopCause, Upstream, VendorClient};
+use gateway::{Admission, ClientSession, Gateway, Secret, StopCause, Upstream, VendorClient};
 use ledger::Ledger;
 use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
@@ -202,13 +202,18 @@ pub struct GatewayAccess {
 
 impl Models {
     /// A process at the gateway, behind a door of the caller's choice.
-    pub(crate) fn session_with(&self, pid: Pid, client: Option<VendorClient>, admission: Arc<dyn Admission>) -> Result<Session, Fault> {
+    pub(crate) fn session_with(
+        &self,
+        pid: Pid,
+        client: Option<VendorClient>,
+        admission: Arc<dyn Admission>,
+    ) -> Result<ClientSession, Fault> {
         let mut bytes = [0_u8; 32];
         rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
             .map_err(|error| Fault::new(FaultKind::Io, "no key can be made", error))?;
         // The redactor knows it by its shape, so there is nothing to tell it and nothing to forget.
         let key = Secret::new(format!("{}{}", journal::OWN_KEY, hex(&bytes)));
-        Ok(Session { pid: pid.0, key, client, admission })
+        Ok(ClientSession { pid: pid.0, key, client, admission })
     }
 
     pub fn gateway(&self) -> &Arc<Gateway> {
@@ -279,7 +284,7 @@ impl Models {
     }
 
     /// A process at the gateway without a socket, for brains that run inside the kernel's process: `gateway().answer(&session, …)`.
-    pub fn session_of(self: &Arc<Self>, pid: Pid, zone: ZoneId, client: Option<VendorClient>) -> Result<Session, Fault> {
+    pub fn session_of(self: &Arc<Self>, pid: Pid, zone: ZoneId, client: Option<VendorClient>) -> Result<ClientSession, Fault> {
         self.session_with(pid, client, Arc::new(ProcessAdmission::of(self, pid, zone)))
     }
 

@@ -9,7 +9,8 @@ use crate::wait::Waited;
 use brain::model::{Model, ModelFault, ModelInfo, ModelResponse, ProviderName, Purpose, ResponseBody, RetryClass};
 use brain::{Brain, Brief, Native, ProjectText, ToolSpec};
 use gateway::{
-    Admission, Admitted, BoxedFuture, Denial, Dialect, Gateway, GatewayRefusal, ModelNames, ModelRequest, NoRoute, RouteTarget, Session,
+    Admission, Admitted, BoxedFuture, ClientSession, Denial, Dialect, Gateway, GatewayRefusal, ModelNames, ModelRequest, NoRoute,
+    RouteTarget,
 };
 use parking_lot::Mutex;
 use std::pin::Pin;
@@ -114,6 +115,13 @@ impl Models {
         Ok(Box::new(Native::new(Arc::new(model), Brief { role, role_text, may_change, workflow, pins, project_texts, tools })))
     }
 
+    /// The model of this name, for questions of a process: each is a call, paid from its budget.
+    pub fn model_of(self: &Arc<Self>, pid: Pid, zone: ZoneId, model: &str) -> Result<Arc<dyn Model>, Stop> {
+        let work = self.model_card(Some(zone), model)?;
+        let summary = self.model_card(Some(zone), TIER_OF_SUMMARIES).unwrap_or_else(|_| work.clone());
+        Ok(Arc::new(self.gateway_model(pid, zone, work, summary)?))
+    }
+
     /// A process's models, asked through the gateway.
     pub(crate) fn gateway_model(
         self: &Arc<Self>,
@@ -150,7 +158,7 @@ const CONTEXTS: [(Dialect, u64); 4] =
 /// The brain's way to the gateway.
 pub(crate) struct GatewayModel {
     gateway: Arc<Gateway>,
-    session: Session,
+    session: ClientSession,
     door: Arc<DeferringAdmission>,
     work: ModelInfo,
     summary: ModelInfo,

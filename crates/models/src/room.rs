@@ -6,7 +6,7 @@
 use crate::Models;
 use crate::admission::ProcessAdmission;
 use gate::Request;
-use gateway::{Gateway, Secret, Session, VendorClient};
+use gateway::{ClientSession, Gateway, Secret, VendorClient};
 use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -16,7 +16,7 @@ use world::{CallId, Pid, UsedRoom, ZoneId};
 /// What serves a room's requests to models.
 pub struct RoomModels {
     gateway: Arc<Gateway>,
-    session: Arc<Session>,
+    session: Arc<ClientSession>,
 }
 
 impl RoomModels {

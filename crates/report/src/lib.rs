@@ -7,6 +7,7 @@
 mod brain_output;
 mod counted_work;
 mod notify;
+mod session_report;
 mod transcripts;
 mod watchers;
 mod work_hold;
@@ -14,6 +15,7 @@ mod work_hold;
 pub use brain_output::{BrainOutput, brain_outputs, starts_afresh};
 pub use counted_work::{CountedKind, CountedWork, CountedWorks, WorkCounter};
 pub use notify::Notifier;
+pub use session_report::{ReportedPlan, ReportedReview, ReportedStep, SessionReport};
 pub use transcripts::{TranscriptLine, TranscriptPage, TranscriptQuery, TranscriptSize, Transcripts};
 pub use watchers::{WatchSeat, Watchers};
 pub use work_hold::WorkHold;

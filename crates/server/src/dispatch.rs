@@ -3,8 +3,8 @@
 use crate::responder::Responder;
 use crate::rpc_error::rpc_error;
 use crate::{
-    answers, artifact, gateway_open, policy_view, queue, records, sandbox_run, spending, talk, task, task_try, transcripts, tree_dispatch,
-    view, watch, zone,
+    answers, artifact, gateway_open, policy_view, queue, records, sandbox_run, session_dispatch, spending, talk, task, task_try,
+    transcripts, view, watch, zone,
 };
 use kernel::{Kernel, Stop};
 use std::path::Path;
@@ -123,8 +123,8 @@ pub(crate) async fn dispatch(call: MethodCall, caller: &Caller, to: Responder) {
         }
         MethodCall::JournalForget(params) => to.answer::<table::JournalForget>(records::forget(kernel, params, by).await).await,
         MethodCall::JournalFollow(filter) => records::follow(kernel, filter, to).await,
-        // INVARIANT: the rest is of the process tree; a test holds both files against the table.
-        call => tree_dispatch::dispatch(call, caller, to).await,
+        // INVARIANT: the rest is of sessions and of the process tree; a test holds all three files against the table.
+        call => session_dispatch::dispatch(call, caller, to).await,
     }
 }
 

@@ -11,7 +11,7 @@ use wire::method::journal::{
 };
 use wire::method::kernel::{CrashView, KernelNoticesResult, SettingsView};
 use wire::table::JournalFollow;
-use wire::{ErrorCode, RpcError};
+use wire::{ErrorCode, Method, RpcError};
 
 /// Bytes of lines in one page of the journal: a frame holds sixteen times as much.
 const PAGE_BYTES: usize = 1024 * 1024;
@@ -47,10 +47,14 @@ pub(crate) fn filter(filter: &RecordFilter) -> journal::Filter {
     }
 }
 
+pub(crate) async fn follow(kernel: &Kernel, wanted: RecordFilter, responder: Responder) {
+    stream::<JournalFollow>(kernel, wanted, responder).await;
+}
+
 /// Answers, then sends records as they become durable, until the client hangs up.
-pub(crate) async fn follow(kernel: &Kernel, mut wanted: RecordFilter, responder: Responder) {
+pub(crate) async fn stream<M: Method<Result = Nothing>>(kernel: &Kernel, mut wanted: RecordFilter, responder: Responder) {
     let notes = responder.notes();
-    responder.answer::<JournalFollow>(Ok(Nothing {})).await;
+    responder.answer::<M>(Ok(Nothing {})).await;
     let journal = kernel.ledger.journal();
     let mut changed = journal.follow();
     let mut after = wanted.after_seq.take();

@@ -34,8 +34,11 @@ pub(crate) async fn add(kernel: &Kernel, params: TaskAddParams) -> Result<TaskAd
         shape: TaskShape { role: params.role, skill: params.skill, params: params.params, tools: params.tools },
         placement: params.placement,
     };
-    let added = kernel.add(new).await.map_err(rpc_error)?;
-    Ok(TaskAddResult {
+    Ok(added(kernel.add(new).await.map_err(rpc_error)?))
+}
+
+pub(crate) fn added(added: kernel::Added) -> TaskAddResult {
+    TaskAddResult {
         task: added.task,
         process: added.process,
         branch: added.branch,
@@ -49,7 +52,7 @@ pub(crate) async fn add(kernel: &Kernel, params: TaskAddParams) -> Result<TaskAd
         prioritized: added.is_prioritized,
         interrupted: added.interrupted,
         queue_paused: added.is_queue_paused,
-    })
+    }
 }
 
 /// Answers when a task has ended or waits for a person.
@@ -77,7 +80,7 @@ pub(crate) async fn say(kernel: &Kernel, params: TaskSayParams, by: &str) -> Res
     continued(kernel, kernel.say(params.task, params.prompt, by).await.map_err(rpc_error)?)
 }
 
-fn continued(kernel: &Kernel, continued: kernel::Continued) -> Result<TaskContinueResult, RpcError> {
+pub(crate) fn continued(kernel: &Kernel, continued: kernel::Continued) -> Result<TaskContinueResult, RpcError> {
     Ok(TaskContinueResult { task: view::task(kernel, continued.task)?, calls: continued.calls, taken_up: continued.is_taken_up })
 }
 

@@ -48,7 +48,7 @@ pub(crate) async fn dispatch(call: MethodCall, caller: &Caller, to: Responder) {
         MethodCall::CronList(Nothing {}) => to.answer::<table::CronList>(Ok(handle::cron_list(tree))).await,
         MethodCall::CronRun(params) => to.answer::<table::CronRun>(done(tree.cron_run(by, params.cron).await)).await,
         MethodCall::CronNext(params) => to.answer::<table::CronNext>(handle::cron_next(&params)).await,
-        // `dispatch::dispatch` has all others.
+        // `dispatch::dispatch` and `session_dispatch::dispatch` have all others.
         other => to.refuse(not_here(&other)).await,
     }
 }
@@ -64,7 +64,7 @@ mod tests {
     /// A row without a handler would end in the last arm.
     #[test]
     fn every_row_of_the_table_has_one_handler() {
-        let sources = [include_str!("dispatch.rs"), include_str!("tree_dispatch.rs")];
+        let sources = [include_str!("dispatch.rs"), include_str!("session_dispatch.rs"), include_str!("tree_dispatch.rs")];
         for row in ROWS {
             let arm = format!("MethodCall::{:?}(", row.id);
             let found: usize = sources.iter().map(|source| source.matches(&arm).count()).sum();

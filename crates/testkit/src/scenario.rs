@@ -22,6 +22,8 @@
 //! | `model` | the indented lines that follow are what a scripted model answers, and the built-in brain works on the task |
 //! | `client` | the indented lines that follow are a program that plays Claude Code, and it works on the task |
 //! | `record` | the traffic with the model is recorded |
+//! | `session [WORD…]` | the task is a session: `agentic`, `dry_run`, `mock`, `no_critics`, `plan_only`, `memory`, `unattended`, `approve_writes`, `planner=NAME`, `steps=N`, `iterations=N`, `ms=N`, `tokens=N`, `micros=N`, `context=N`, `priority=N`, and lists by commas: `paths=`, `commands=`, `endpoints=`, `tools=`, `no_tools=`, `scope=` |
+//! | `plan` | the indented lines that follow are its plan file |
 //!
 //! What people do comes in its order: when the task waits for an answer, when it has ended, or at once where there is none.
 //!
@@ -33,6 +35,7 @@
 //! | `edit PATH TEXT`, `trust` | a person edits a file; the project's own files are put in force |
 //! | `commit` | a person commits everything, so HEAD moves |
 //! | `mine PATH`, `theirs PATH` | yes to the merge, with one side of a conflict |
+//! | `again`, `forget LESSON` | the session is started once more when it is over; the operator forgets what one taught |
 //! | `undo [PHRASE]` | the merge is taken back, by a typed phrase where it is denied |
 //! | `stored` | the masked files that git's store gives away are told below the journal, or that no file may be read |
 //! | `show PATH` | what the project holds there is told below the journal |
@@ -53,6 +56,7 @@
 
 mod journal;
 mod parse;
+mod session;
 mod step;
 mod tree_line;
 
@@ -83,6 +87,9 @@ struct Scenario {
     /// Who does the task, with what.
     shape: kernel::TaskShape,
     brain: String,
+    /// It is a session within these terms, and this is its plan file.
+    session: Option<world::SessionTerms>,
+    plan: String,
     /// What a model says; the built-in brain asks it.
     model: String,
     /// A program that plays a vendor's client.
@@ -207,11 +214,17 @@ async fn play(scenario: &Scenario, bed: &Bed, script: &Path, launchers: Vec<Laun
     for step in &scenario.steps[..ahead] {
         story.take(step).await?;
     }
-    if !scenario.brain.is_empty() || scenario.shape.skill.is_some() || !scenario.model.is_empty() || !scenario.client.is_empty() {
+    if let Some(terms) = &scenario.session {
+        story.add_session(scenario, terms, bed.project()).await?;
+    } else if !scenario.brain.is_empty() || scenario.shape.skill.is_some() || !scenario.model.is_empty() || !scenario.client.is_empty() {
         story.add(scenario, script).await?;
     }
     for step in &scenario.steps[ahead..] {
-        if !story.take(step).await? {
+        let goes_on = match step {
+            ScenarioStep::Session(step) => story.take_session(step, scenario).await,
+            step => story.take(step).await,
+        };
+        if !goes_on? {
             break;
         }
     }

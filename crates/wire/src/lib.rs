@@ -24,9 +24,11 @@ pub use socket::{SocketError, open_socket_dir, socket_path};
 /// The nouns that methods speak of, so that a client needs no other crate.
 pub use world::{
     Account, Alternative, Answer, ArtifactId, AtCap, BanId, BrainReport, Budget, By, CallId, CallPattern, CommitWish, Constraints,
-    CronAction, CronEntry, CronId, CronRun, CronSpec, DropReason, EndReason, Event, ExecuteResult, GrantId, Listing, MergeId, MergePath,
-    MergeState, MessageId, MessagePriority, MissedRule, Mode, NOT_CHOSEN, NetUse, Observe, OverlapRule, PathChange, Pid, PreflightCode,
-    ProcessExit, ProcessRole, ProcessState, Program, ProgramLimits, ProgramRuntime, ProgramSchedule, Rate, Refusal, Remedy, RetryCause,
-    ReviewId, Scope, SenderRelation, Severity, Side, Spend, StoredArtifact, TaskId, TaskPlacement, Terms, Tier, TokenId, TreeSignal,
-    UsageTotals, UsedRoom, Vendor, Visibility, ZoneAddress, ZoneId, budget, event, limits, near,
+    ContextVerdict, CronAction, CronEntry, CronId, CronRun, CronSpec, DropReason, EndReason, Event, ExecuteResult, ForkPoint, GrantId,
+    IterationRecord, LessonId, Listing, MergeId, MergePath, MergeState, MessageId, MessagePriority, MissedRule, Mode, NOT_CHOSEN, NetUse,
+    Observe, OverlapRule, PathChange, Pid, PlanConstraints, PlanFinding, PolicyProfile, PreflightCode, ProcessExit, ProcessRole,
+    ProcessState, Program, ProgramLimits, ProgramRuntime, ProgramSchedule, Rate, Refusal, Remedy, RetryCause, ReviewId, Scope,
+    SenderRelation, SessionLimits, SessionMode, SessionStatus, SessionTerms, Severity, Side, Spend, StepError, StepFinding, StepStatus,
+    StoredArtifact, TaskId, TaskPlacement, Terms, Tier, TokenId, TreeSignal, UsageTotals, UsedRoom, Vendor, Visibility, ZoneAddress,
+    ZoneId, budget, event, limits, near,
 };

@@ -24,6 +24,7 @@ use crate::method::journal::{
     RecordFilter,
 };
 use crate::method::kernel::{KernelDoctorResult, KernelNoticesResult, KernelStatusResult};
+use crate::method::memory::{LessonView, MemoryForgetParams, MemoryListResult, MemoryShowParams, MemoryWhyParams, MemoryWhyResult};
 use crate::method::merge::{MergeListResult, MergeUndoParams, MergeUndoResult};
 use crate::method::message::{
     EventFollowParams, MessageDeadResult, MessageListParams, MessageListResult, MessageSendParams, MessageSendResult,
@@ -33,6 +34,7 @@ use crate::method::model::{
     BudgetGrantParams, BudgetListResult, BudgetReconcileParams, BudgetSetParams, CassetteListParams, CassetteListResult, GatewayOpenParams,
     GatewayOpenResult, ModelTryParams, ModelTryResult, ModelUsageParams, ModelUsageResult,
 };
+use crate::method::plan::{PlanCheckParams, PlanCheckResult, PlanMakeParams, PlanMakeResult};
 use crate::method::policy::{
     PolicyCheckParams, PolicyCheckResult, PolicyExplainParams, PolicyExplainResult, PolicyHomeParams, PolicyHomeResult, PolicyLogParams,
     PolicyLogResult, PolicySuggestResult, PolicyTrialParams, PolicyTrialResult,
@@ -45,6 +47,10 @@ use crate::method::program::{
 use crate::method::queue::{QueueChangeParams, QueueListParams, QueueListResult, QueueRemoveParams};
 use crate::method::review::{ReviewAnswerParams, ReviewListParams, ReviewListResult, ReviewShowParams, ReviewView};
 use crate::method::sandbox::{SandboxListResult, SandboxRunParams, SandboxTemplatesParams, SandboxTemplatesResult};
+use crate::method::session::{
+    SessionListParams, SessionListResult, SessionReplayParams, SessionReplayResult, SessionShowParams, SessionStartParams, SessionView,
+    SessionWatchParams,
+};
 use crate::method::skill::{SkillListParams, SkillListResult};
 use crate::method::talk::{TalkOpenParams, TalkOpenResult, TalkWatchParams};
 use crate::method::task::{
@@ -302,6 +308,33 @@ table! {
     QueueResume = "queue.resume" (QueueChangeParams) -> QueueListResult, [Operator] Changes Once Finishes SHORT;
     /// Takes tasks out of the queue that nobody works on. What they had changed is kept.
     QueueRemove = "queue.remove" (QueueRemoveParams) -> Nothing, [Operator] Changes Once Finishes OPEN;
+
+    /// Queues a task that is done by plans.
+    SessionStart = "session.start" (SessionStartParams) -> TaskAddResult, [Operator] Changes Once Finishes SHORT;
+    /// All sessions, or those of one zone: those under way first, then the newest.
+    SessionList = "session.list" (SessionListParams) -> SessionListResult, [Operator] Reads Once Finishes SHORT;
+    /// One session: its terms, its plan with how far each step is, what critics found, what it used.
+    SessionShow = "session.show" (SessionShowParams) -> SessionView, [Operator] Reads Once Drops SHORT;
+    /// Answers `{}`, then sends the records of a session as `journal.record`, from a record on, until the client hangs up.
+    SessionWatch = "session.watch" (SessionWatchParams) -> Nothing, [Operator] Reads Stream Drops SHORT;
+    /// Ends a session. What it changed is kept.
+    SessionAbort = "session.abort" (TaskIdParams) -> SessionView, [Operator] Changes Once Finishes OPEN;
+    /// Has a session go on where it stopped.
+    SessionResume = "session.resume" (TaskIdParams) -> TaskContinueResult, [Operator] Changes Once Finishes OPEN;
+    /// Checks a session's record, carries it out once more on that record, or begins another one from a step of it.
+    SessionReplay = "session.replay" (SessionReplayParams) -> SessionReplayResult, [Operator] Changes Once Finishes OPEN;
+    /// Has a plan made that nobody carries out.
+    PlanMake = "plan.make" (PlanMakeParams) -> PlanMakeResult, [Operator] Changes Once Finishes OPEN;
+    /// What critics and the policy in force have against a plan.
+    PlanCheck = "plan.check" (PlanCheckParams) -> PlanCheckResult, [Operator] Reads Once Drops OPEN;
+    /// What sessions taught.
+    MemoryList = "memory.list" (Nothing) -> MemoryListResult, [Operator] Reads Once Finishes SHORT;
+    /// One lesson, with the sessions that were told of it.
+    MemoryShow = "memory.show" (MemoryShowParams) -> LessonView, [Operator] Reads Once Finishes SHORT;
+    /// Forgets lessons.
+    MemoryForget = "memory.forget" (MemoryForgetParams) -> MemoryListResult, [Operator] Changes Once Finishes SHORT;
+    /// Which lessons a planner would be told for a text, and why these.
+    MemoryWhy = "memory.why" (MemoryWhyParams) -> MemoryWhyResult, [Operator] Reads Once Finishes SHORT;
 
     /// Queues a task.
     TaskAdd = "task.add" (TaskAddParams) -> TaskAddResult, [Operator] Changes Once Finishes SHORT;

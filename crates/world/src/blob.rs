@@ -46,8 +46,11 @@ impl BlobNames {
             | "merge.proposed"
             | "proc.snapshotted"
             | "artifact.stored"
+            | "plan.received"
+            | "plan.accepted"
+            | "context.summarized"
             | "blob.forgotten" => true,
-            "call.finished" | "brain.talked" | "artifact.kept" | "message.sent" => payload.contains("\"blob\":\""),
+            "call.finished" | "planner.requested" | "brain.talked" | "artifact.kept" | "message.sent" => payload.contains("\"blob\":\""),
             "task.finished" | "task.failed" if payload.contains("\"blob\":\"") => return BlobNames::kept(result(payload)),
             "task.queued" if payload.contains("\"order\":") => return BlobNames::kept(context(payload)),
             "proc.exited" if payload.contains("\"blob\":\"") => return BlobNames::kept(partial(payload)),
@@ -147,6 +150,7 @@ impl World {
             BrainSpec::script_blob(&task.brain).as_deref() == Some(name)
                 || base.is_some_and(|base| base.blob == name)
                 || task.memory.iter().any(|blob| blob == name)
+                || task.session.as_deref().is_some_and(|session| session.blobs().any(|blob| blob == name))
                 || task.order.as_ref().is_some_and(|order| order.context.as_deref() == Some(name))
         });
         needing.next().map(|task| task.id.to_string())

@@ -34,6 +34,9 @@ pub struct OpenCall {
     pub of: Option<CallId>,
     /// A lost read may be asked again; anything else goes to review.
     pub read_only: bool,
+    /// It is a step of a session's plan.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_step: bool,
     /// When it was let in; 0 in a snapshot that does not say.
     #[serde(default)]
     pub admitted_ms: i64,

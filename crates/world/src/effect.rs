@@ -4,7 +4,7 @@
 //! that applies its event, and what is no event has no effect: the same fields are wanted, and no others are taken.
 
 use crate::event::{CallAdmitted, CallFinished};
-use crate::{CallId, Deadline, Event, GrantId, Hands, Pid, TaskId, TokenId, UsedRoom, World};
+use crate::{CallId, Deadline, Event, GrantId, Hands, Pid, StepRef, TaskId, TokenId, UsedRoom, World};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -68,6 +68,8 @@ pub struct AdmissionEffect {
     pub(crate) up: Option<Deadline>,
     #[serde(default)]
     pub(crate) rooms: Option<Vec<UsedRoom>>,
+    #[serde(default)]
+    pub(crate) step: Option<StepRef>,
     #[serde(rename = "input")]
     _input: IgnoredAny,
     #[serde(rename = "digest")]
@@ -97,6 +99,7 @@ impl From<&CallAdmitted> for AdmissionEffect {
             of: event.of,
             up: event.up.clone(),
             rooms: event.rooms.clone(),
+            step: event.step.clone(),
             _input: IgnoredAny,
             _digest: IgnoredAny,
             _rules: IgnoredAny,

@@ -4,22 +4,23 @@
 //! it is about and, where there is one, the task; the journal indexes those two. **Invariant.** A kind is never reused with another
 //! meaning: readers refuse what they do not know.
 
+mod late;
+mod stored;
 #[macro_use]
 mod table;
 
 use crate::world::transition::Transition;
 use crate::{
-    Alternative, Answer, ArtifactId, BanId, BlockReason, Budget, CallId, CallPattern, Code, CommitWish, CostParts, CronId, CronSpec,
-    Deadline, DropReason, Ending, EscalationId, ExecuteOrder, ExecuteResult, GrantId, Hands, MergeId, MergePath, MessageBody, MessageId,
-    MessagePriority, Mode, Observe, Pid, ProcessExit, ProcessState, Program, Recipient, Remedy, ReplyStatus, RetryCause, ReviewId, Scope,
-    SenderRelation, Severity, ShownContext, Side, TaskId, Terms, TokenId, ToolList, TreeSignal, UsageTotals, UsedRoom, Visibility, World,
-    ZoneId,
+    Alternative, Answer, ArtifactId, BanId, BlockReason, Budget, CallId, CallPattern, Code, CommitWish, ContextVerdict, CostParts, CronId,
+    CronSpec, Deadline, DropReason, Ending, EscalationId, ExecuteOrder, ExecuteResult, ForkPoint, GrantId, Hands, IterationRecord,
+    LessonId, MergeId, MergePath, MessageBody, MessageId, MessagePriority, Mode, Observe, Pid, PlanFinding, ProcessExit, ProcessState,
+    Program, Recipient, Remedy, ReplyStatus, RetryCause, ReviewId, Scope, SenderRelation, SessionTerms, Severity, ShownContext, Side,
+    StepError, StepRef, StepStatus, TaskId, Terms, TokenId, ToolList, TreeSignal, UsageTotals, UsedRoom, Visibility, World, ZoneId,
 };
 use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// How durable a fact must be before anyone is told of it.
@@ -229,6 +230,56 @@ events! {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         propose: bool,
     }
+    /// The task is a session: its work is done by plans, within these terms. `of` is the session that delegated it, `fork` what it goes on from.
+    SessionCreated = "session.created", Security { terms: Box<SessionTerms>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        of: Option<TaskId>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        fork: Option<ForkPoint>,
+    }
+    /// The planner is asked for a plan; `blob` has what it is told. `round` counts what critics sent back.
+    PlannerRequested = "planner.requested", Fact { iteration: u32, round: u32, planner: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        blob: Option<String>,
+    }
+    /// What the planner said, as it said it.
+    PlanReceived = "plan.received", Fact { iteration: u32, round: u32, blob: String, bytes: u64 }
+    /// What the critics found. With `off` nobody looked.
+    PlanCriticized = "plan.criticized", Fact { iteration: u32, round: u32,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        findings: Vec<PlanFinding>,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        off: bool,
+    }
+    /// What the planner said is no plan, or one that the critics do not let pass.
+    PlanRejected = "plan.rejected", Fact { iteration: u32, round: u32, findings: Vec<PlanFinding> }
+    /// Its steps are carried out from here on. `blob` is the plan, `steps` how many there are; none is the end of an agentic session.
+    PlanAccepted = "plan.accepted", Fact { plan: u32, iteration: u32, blob: String, goal: String, steps: u32 }
+    /// The active plan is given up: no step of it begins any more.
+    PlanReplaced = "plan.replaced", Fact { plan: u32, reason: String }
+    StepStarted = "step.started", Fact { plan: u32, step: String, tool: String, attempt: u32 }
+    /// How a step ended. `call` is the call that it was, the last one where it was tried again.
+    StepFinished = "step.finished", Fact { plan: u32, step: String, status: StepStatus, attempts: u32,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        call: Option<CallId>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<Box<StepError>>,
+    }
+    /// An iteration is over, and this is what is known of it: where the session goes on.
+    SessionCheckpointed = "session.checkpointed", Fact { iteration: Box<IterationRecord> }
+    LimitExceeded = "limit.exceeded", Fact { limit: String, used: u64, max: u64 }
+    FutilityDetected = "futility.detected", Fact { pattern: String, reason: String }
+    ContextAssessed = "context.assessed", Fact { verdict: ContextVerdict, used: u64, budget: u64 }
+    /// What was found until here is told to the planner as this summary.
+    ContextSummarized = "context.summarized", Fact { blob: String, bytes: u64 }
+    /// A part of the work is done by a session of its own, which may use so much.
+    DelegationStarted = "delegation.started", Fact { child: TaskId, tokens: u64, micros: u64 }
+    DelegationFinished = "delegation.finished", Fact { child: TaskId, ok: bool, findings: String }
+    LessonLearned = "lesson.learned", Fact { lesson: LessonId, summary: String, ok: bool, text: String, tools: Vec<String> }
+    /// The planner is told these.
+    LessonRecalled = "lesson.recalled", Fact { lessons: Vec<LessonId> }
+    LessonForgotten = "lesson.forgotten", Security { lessons: Vec<LessonId>, by: String, reason: String }
+
     /// Its brain is asked for this artifact; until that is over, the task may change nothing.
     HookStarted = "hook.started", Fact { artifact: String }
     /// What came of it. A text that is too long for a record is whole in `blob`.
@@ -266,6 +317,9 @@ events! {
         /// How real it was, where it was not made in earnest: `dry_run` or `mock`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         run_mode: Option<String>,
+        /// The step of a session that it is.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        step: Option<StepRef>,
     }
     CallRefused = "call.refused", Security {
         call: CallId, tool: String, input: Value, digest: String, code: Code, reason: String, hint: Option<String>, rules: Vec<String>,
@@ -428,51 +482,6 @@ events! {
     }
     /// Records of this kind were dropped because the process made too many.
     RecordsDropped = "records.dropped", Fact { kind: String, count: u64 }
-}
-
-/// An event before it is known what its kind means.
-#[derive(Deserialize)]
-struct StoredEvent<'a> {
-    #[serde(rename = "type", borrow)]
-    kind: Cow<'a, str>,
-    payload: Box<RawValue>,
-}
-
-/// The payload is taken as text first. So each kind is compiled for one reader of JSON, and not once more for a payload that stands before
-/// its kind and for every source that an event is read from.
-impl<'de> Deserialize<'de> for Event {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Event, D::Error> {
-        let stored = StoredEvent::deserialize(deserializer)?;
-        Event::parse(&stored.kind, stored.payload.get()).map_err(D::Error::custom)
-    }
-}
-
-/// Tools that read in the kernel's own process. The list is closed.
-const READS: [&str; 5] = ["fs.read", "fs.list", "fs.exists", "search.glob", "search.grep"];
-
-impl Event {
-    /// Whether a call may go on while this is written and not yet synced: a read with the kernel's hands, which changes nothing and for which
-    /// no grant, token or room is used, and its end. Whoever commits it says that nothing else was involved either.
-    pub fn may_be_late(&self) -> bool {
-        match self {
-            Event::CallAdmitted(call) => {
-                let is_plain = call.grant.is_none() && call.token.is_none() && call.rooms.as_ref().is_some_and(Vec::is_empty);
-                is_plain && call.read_only && call.hands == Hands::Kernel && READS.contains(&&*call.tool)
-            }
-            Event::CallFinished(end) => end.blob.is_none(),
-            _ => false,
-        }
-    }
-
-    /// Whether every process may see after this what it might before: calls that use up no grant, their ends, and what is said.
-    pub fn keeps_rights(&self) -> bool {
-        match self {
-            Event::CallAdmitted(call) => call.grant.is_none() && call.token.is_none(),
-            Event::CallFinished(_) | Event::CallRefused(_) | Event::BrainSaid(_) | Event::ProcReported(_) | Event::ProcLogged(_) => true,
-            Event::MessageSent(_) | Event::MessageDelivered(_) | Event::MessageAnswered(_) | Event::MessageDropped(_) => true,
-            _ => false,
-        }
-    }
 }
 
 /// A field that most records of its kind leave out.

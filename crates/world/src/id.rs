@@ -103,6 +103,8 @@ ids! {
     ArtifactId = "art";
     EscalationId = "esc";
     CronId = "cron";
+    /// What a session taught.
+    LessonId = "l";
 }
 
 #[cfg(test)]

@@ -29,6 +29,7 @@ pub mod program;
 pub mod refusal;
 pub mod remedy;
 pub mod route;
+pub mod session;
 pub mod stored_artifact;
 pub mod task;
 pub mod tier;
@@ -53,7 +54,9 @@ pub use grant::{
     Alternative, Answer, Ban, BootTime, CallPattern, Constraints, Deadline, Grant, Observe, Rate, Review, ReviewState, Scope, ShownContext,
     Terms, Token, Used,
 };
-pub use id::{ArtifactId, BanId, CallId, CronId, EscalationId, GrantId, MergeId, MessageId, Pid, ReviewId, TaskId, TokenId, ZoneId};
+pub use id::{
+    ArtifactId, BanId, CallId, CronId, EscalationId, GrantId, LessonId, MergeId, MessageId, Pid, ReviewId, TaskId, TokenId, ZoneId,
+};
 pub use merge::{CommitWish, Merge, MergePath, MergeState, NOT_CHOSEN, PathChange, PreparedCommit, Side};
 pub use message::{
     DeadLetter, DropReason, Mail, Mailbox, MessageBody, MessageHolder, MessagePriority, Recipient, ReplyStatus, SenderRelation,
@@ -67,6 +70,10 @@ pub use program::{
 pub use refusal::{Code, Missing, Refusal, RefusalKind};
 pub use remedy::{Listing, Remedy};
 pub use route::{Route, RouteRefusal, TargetRelation, route};
+pub use session::{
+    ActivePlan, ContextVerdict, ForkPoint, IterationRecord, Lesson, PlanConstraints, PlanFinding, PolicyProfile, Session, SessionLimits,
+    SessionMode, SessionStatus, SessionTerms, StepError, StepFinding, StepRef, StepState, StepStates, StepStatus,
+};
 pub use stored_artifact::{StoredArtifact, Visibility, readable};
 pub use task::{
     Artifact, Base, FurtherPrompt, KeptWork, Mode, RetryCause, TASK_INPUT, Task, TaskState, TaskStatus, TaskWorkspace, ToolList, UNGATED,

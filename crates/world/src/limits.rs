@@ -152,5 +152,21 @@ pub const CRON_BYTES_MAX: usize = 16 * 1024;
 pub const CRON_JITTER_MS_MAX: u64 = 86_400_000;
 /// Entries of cron.
 pub const CRONS_MAX: usize = 10_000;
+/// Lessons that are kept for later sessions, and bytes of the summary of one: seed 002 asks for both.
+pub const LESSONS_MAX: usize = 100;
+pub const LESSON_SUMMARY_MAX: usize = 200;
+/// Iterations of a session that its planner is told of; older ones are in the summary and the journal.
+pub const ITERATIONS_REMEMBERED: usize = 64;
+/// Bytes of a plan that somebody wrote, or that is kept: ten thousand steps have half of that. What a planner answers with is shorter.
+pub const PLAN_BYTES_MAX: usize = 4_000_000;
+/// Steps of a plan.
+pub const PLAN_STEPS_MAX: usize = 10_000;
+/// How deeply lists and maps of a plan may be nested: as deep as those of every file that people write.
+pub const PLAN_DEPTH_MAX: usize = 64;
+/// Characters of a plan's goal or of a description, and of a title: what a person reads of them.
+pub const PLAN_TEXT_MAX: usize = 4_000;
+pub const PLAN_TITLE_MAX: usize = 200;
+/// Assumptions and artifacts of a plan, and criteria of a step.
+pub const PLAN_LIST_MAX: usize = 100;
 /// Crashes of a program that its supervisor looks back on.
 pub const CRASHES_REMEMBERED: usize = 16;

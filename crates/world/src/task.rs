@@ -1,10 +1,10 @@
 //! A task: a piece of work with a state.
 
-use crate::{Budget, ExecuteOrder, ExecuteResult, MergeId, Pid, ReviewId, TaskId, UsedRoom, ZoneId};
+use crate::{Budget, ExecuteOrder, ExecuteResult, MergeId, Pid, ReviewId, Session, TaskId, UsedRoom, ZoneId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Task {
     pub id: TaskId,
     /// The process that does it.
@@ -124,6 +124,9 @@ pub struct Task {
     /// What came of that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Box<ExecuteResult>>,
+    /// How far its plans are, where it is done by plans.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<Box<Session>>,
 }
 
 /// The question of a task that needs input. The text of the yes is the input.

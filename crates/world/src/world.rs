@@ -10,9 +10,9 @@ mod tree;
 use crate::budget;
 use crate::event::Event;
 use crate::{
-    Accounts, ArtifactId, Ban, BanId, Budget, CallId, CronEntry, CronId, Doubts, Escalation, EscalationId, Grant, GrantId, Lease, Mail,
-    Merge, MergeId, MessageId, OpenCall, Pid, Process, Review, ReviewId, ReviewState, Scope, StoredArtifact, Task, TaskId, TaskState,
-    Token, TokenId, ZoneId,
+    Accounts, ArtifactId, Ban, BanId, Budget, CallId, CronEntry, CronId, Doubts, Escalation, EscalationId, Grant, GrantId, Lease, Lesson,
+    LessonId, Mail, Merge, MergeId, MessageId, OpenCall, Pid, Process, Review, ReviewId, ReviewState, Scope, StoredArtifact, Task, TaskId,
+    TaskState, Token, TokenId, ZoneId,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -50,6 +50,9 @@ pub struct World {
     pub escalations: BTreeMap<EscalationId, Escalation>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub crons: BTreeMap<CronId, CronEntry>,
+    /// What sessions taught.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub lessons: BTreeMap<LessonId, Lesson>,
     /// Processes that left the table and are still named by usage.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub departed: BTreeMap<Pid, DepartedProcess>,
@@ -125,6 +128,8 @@ struct Last {
     escalation: u64,
     #[serde(default)]
     cron: u64,
+    #[serde(default)]
+    lesson: u64,
 }
 
 /// An event that does not follow from the present. To record one would be a bug.
@@ -175,6 +180,10 @@ impl World {
     }
     pub fn next_cron(&self) -> CronId {
         CronId(self.last.cron + 1)
+    }
+
+    pub fn next_lesson(&self) -> LessonId {
+        LessonId(self.last.lesson + 1)
     }
 
     /// A number that changes whenever what is in force in a zone does; 0 while nothing is. `None` for a zone that there is not.

@@ -3,7 +3,7 @@
 //! Pure, but for [`read_file`]. A file becomes a tree once, and every type is read from that tree, so that the code for a type is compiled once and is small.
 //!
 //! **Invariant.** Every error says where it stands. A key that stands twice, a second document, a tag that means nothing here and a file
-//! that unfolds to more than [`NODES_MAX`] parts are errors.
+//! that unfolds to more than [`NODES_MAX`] parts, or to words of more than [`COPIED_BYTES_MAX`] bytes, are errors.
 //!
 //! Only `true` and `false` are booleans: `no`, `on` and `y` are words. It does not know what the files are for.
 #![forbid(unsafe_code)]
@@ -23,6 +23,8 @@ use serde::de::DeserializeOwned;
 
 /// Words, lists and maps that a file may have, with those that aliases stand for. Ten thousand rules have a third of that.
 pub const NODES_MAX: usize = 250_000;
+/// Bytes of words that anchors and aliases may stand for, all together: as many as the longest file has.
+pub const COPIED_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// How deeply lists and maps may be nested.
 pub const DEPTH_MAX: usize = 64;
 

@@ -129,3 +129,20 @@ fn a_file_that_unfolds_without_end_is_refused() {
     }
     assert!(from_str::<Value>(&chain).unwrap_err().to_string().contains("nested more than 64 deep"), "also by aliases");
 }
+
+/// A few bytes for each alias of a long word: counted by parts alone they would be more than there is memory.
+#[test]
+fn a_long_word_with_many_aliases_is_refused_before_it_is_copied() {
+    let file = |letters: usize, aliases: usize| format!("a: &a {}\nb: [{}]\n", "x".repeat(letters), vec!["*a"; aliases].join(","));
+    let told = from_str::<Value>(&file(1_000_000, 100_000)).unwrap_err().to_string();
+    assert!(told.contains("anchors and aliases stand for more than 16777216 bytes"), "{told}");
+    let read = from_str::<Value>(&file(1_000, 10_000)).unwrap();
+    assert_eq!(read["b"].as_array().unwrap().len(), 10_000, "short words may have many");
+    let nested = format!(
+        "{}{}{}",
+        "&a [".repeat(1),
+        (0..60).map(|level| format!("&n{level} [")).collect::<String>(),
+        format!("{}{}", "y".repeat(1_000_000), "]".repeat(61))
+    );
+    assert!(from_str::<Value>(&nested).unwrap_err().to_string().contains("anchors and aliases"), "anchors are copies too");
+}

@@ -1,7 +1,7 @@
 //! A file as a tree, with the place of every part. Aliases and merge keys (`<<`) are unfolded here.
 
 use crate::error::{Location, YamlError, YamlFault};
-use crate::{DEPTH_MAX, NODES_MAX};
+use crate::{COPIED_BYTES_MAX, DEPTH_MAX, NODES_MAX};
 use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, Span, Tag};
 use std::collections::{HashMap, HashSet};
 
@@ -39,19 +39,30 @@ impl YamlNode {
         YamlNode { at, content }
     }
 
-    /// How many parts it has, and how deeply they are nested.
-    fn size(&self) -> (usize, usize) {
-        fn of_all<'n>(nodes: impl Iterator<Item = &'n YamlNode>) -> (usize, usize) {
-            let sizes = nodes.map(YamlNode::size);
-            let (count, depth) = sizes.fold((0, 0), |(count, depth), (more, deeper)| (count + more, depth.max(deeper)));
-            (count + 1, depth + 1)
+    /// How many parts it has, how deeply they are nested, and how many bytes its words have.
+    fn size(&self) -> NodeSize {
+        fn of_all<'n>(nodes: impl Iterator<Item = &'n YamlNode>) -> NodeSize {
+            let mut whole = NodeSize { count: 1, depth: 0, bytes: 0 };
+            for part in nodes.map(YamlNode::size) {
+                whole.count += part.count;
+                whole.depth = whole.depth.max(part.depth);
+                whole.bytes += part.bytes;
+            }
+            whole.depth += 1;
+            whole
         }
         match &self.content {
-            Content::Word { .. } => (1, 0),
+            Content::Word { text, .. } => NodeSize { count: 1, depth: 0, bytes: text.len() },
             Content::List(items) => of_all(items.iter()),
             Content::Map(entries) => of_all(entries.iter().flat_map(|(key, value)| [key, value])),
         }
     }
+}
+
+struct NodeSize {
+    count: usize,
+    depth: usize,
+    bytes: usize,
 }
 
 /// Reads the one document of a file.
@@ -81,6 +92,8 @@ struct Builder {
     root: Option<YamlNode>,
     has_document: bool,
     nodes: usize,
+    /// Bytes of words that were copied for anchors and aliases.
+    copied: usize,
 }
 
 /// A list or map that is not closed yet.
@@ -120,9 +133,13 @@ impl Builder {
                 let Some(node) = self.anchored.get(&anchor) else {
                     return Err(YamlError::other(at, "an alias stands inside of what it is an alias for"));
                 };
-                let (count, depth) = node.size();
-                let node = node.copy(at);
-                self.count(count, depth, at)?;
+                let size = node.size();
+                // Counted before it is copied: a long word with many aliases would be more than there is memory.
+                self.copied += size.bytes;
+                self.count(size.count, size.depth, at)?;
+                let Some(node) = self.anchored.get(&anchor).map(|node| node.copy(at)) else {
+                    return Err(YamlError::other(at, "an alias stands inside of what it is an alias for"));
+                };
                 self.close(node, 0)
             }
             // The stream's own ends, and what is for programs that write YAML.
@@ -144,6 +161,9 @@ impl Builder {
         if self.nodes > NODES_MAX {
             return Err(YamlError::other(at, format!("the file has more than {NODES_MAX} words, lists and maps")));
         }
+        if self.copied > COPIED_BYTES_MAX {
+            return Err(YamlError::other(at, format!("anchors and aliases stand for more than {COPIED_BYTES_MAX} bytes")));
+        }
         if self.open.len() + depth > DEPTH_MAX {
             return Err(YamlError::other(at, format!("lists and maps are nested more than {DEPTH_MAX} deep")));
         }
@@ -153,8 +173,9 @@ impl Builder {
     /// Puts a part that is whole where it belongs.
     fn close(&mut self, node: YamlNode, anchor: usize) -> Result<(), YamlError> {
         if anchor != 0 {
-            let (count, _) = node.size();
-            self.count(count, 0, node.at)?;
+            let size = node.size();
+            self.copied += size.bytes;
+            self.count(size.count, 0, node.at)?;
             self.anchored.insert(anchor, node.clone());
         }
         match self.open.last_mut() {

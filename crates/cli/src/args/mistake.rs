@@ -18,7 +18,8 @@ const MEANT: &[(&str, &str)] = &[
     ("start", "kernel start"),
     ("stop", "cancel"),
     ("abort", "cancel"),
-    ("run", "act"),
+    ("sessions", "session list"),
+    ("lessons", "memory list"),
     ("do", "act"),
     ("tasks", "list tasks"),
     ("tools", "list tools"),
@@ -44,7 +45,7 @@ pub fn explain(error: &clap::Error, arguments: &[String]) -> Option<CommandError
     let mistake = CommandError::new(ErrorCode::BadInput, what(error));
     let fix = match error.kind() {
         ErrorKind::InvalidSubcommand => context(error, ContextKind::InvalidSubcommand).map(|typed| instead_of(&path, &typed)),
-        ErrorKind::UnknownArgument if ["act", "ask"].contains(&path.as_str()) => quoted(&path, arguments),
+        ErrorKind::UnknownArgument if ["act", "ask", "run", "plan"].contains(&path.as_str()) => quoted(&path, arguments),
         _ => None,
     };
     Some(mistake.fix(fix.or_else(|| similar(error)).unwrap_or_else(|| see(&path))))

@@ -4,6 +4,7 @@ use super::Line;
 use super::describe::describe;
 use super::grant;
 use super::measure::{bytes, duration_ms, plural, repository};
+use super::session;
 use super::spending;
 use crate::record::ParsedRecord;
 use serde_json::Value;
@@ -111,7 +112,7 @@ fn common_event(event: &Event) -> Option<Line> {
         Event::BrainRemembered(_) | Event::WorkspaceBased(_) => Line::new(),
         Event::BrainTranscribed(e) => Line::new().faint(format!("{}, {}", plural(e.lines, "line"), bytes(e.bytes))),
         Event::ProcExited(e) => Line::new().plain(&e.reason),
-        event => return crew_event(event).or_else(|| spending::event_line(event)),
+        event => return crew_event(event).or_else(|| spending::event_line(event)).or_else(|| session::event_line(event)),
     })
 }
 

@@ -14,6 +14,9 @@ enum Stream {
     Err,
 }
 
+/// Rows of a terminal that does not tell.
+const ROWS: usize = 24;
+
 type Act = Box<dyn FnOnce() + Send>;
 
 static BEFORE_END: Mutex<Option<Act>> = Mutex::new(None);
@@ -113,6 +116,15 @@ impl Screen {
     /// How wide the terminal is; `None` where nothing needs to fit.
     pub fn columns(&self) -> Option<usize> {
         self.columns
+    }
+
+    /// How high the terminal is, where something may move on it; what most are where it does not tell.
+    pub fn height(&self) -> usize {
+        let size = match self.stream {
+            Stream::Out => tcgetwinsize(io::stdout()),
+            Stream::Err => tcgetwinsize(io::stderr()),
+        };
+        size.ok().map(|size| usize::from(size.ws_row)).filter(|rows| *rows >= 5).unwrap_or(ROWS)
     }
 
     /// Prints what fits; longer lines are cut at the edge of a terminal, never in a pipe.

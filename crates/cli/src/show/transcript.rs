@@ -6,6 +6,7 @@ use super::call::FailureText;
 use super::describe::describe;
 use super::grant;
 use super::measure::{duration_ms, plural};
+use super::session;
 use super::spending;
 use super::{Line, Page, Tone, work};
 use crate::record::ParsedRecord;
@@ -128,7 +129,12 @@ impl Transcript {
                 page.because("why", &e.reason);
             }
             Event::TaskCancelled(e) => page.push(Line::new().faint("○ ").strong("cancelled").faint(format!(" by {}", e.by))),
-            event => kept_and_continued(event, &mut page),
+            // Its calls are told, so what began and what was written is not.
+            Event::StepStarted(_) | Event::PlanReceived(_) | Event::SessionCreated(_) => {}
+            event => match session::event_line(event) {
+                Some(line) => page.push(Line::new().plain("  ").join(line)),
+                None => kept_and_continued(event, &mut page),
+            },
         }
         page
     }

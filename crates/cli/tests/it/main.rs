@@ -53,6 +53,7 @@ mod race;
 mod roles;
 mod sandbox;
 mod screens;
+mod sessions;
 mod setup;
 mod sites;
 mod spending;

@@ -58,7 +58,7 @@ async fn carry_out(
     let output = tokio::select! {
         biased;
         refusal = cancelled(kernel, request, &hold) => Err(Stop::Refused(refusal)),
-        refusal = time_limit(permit) => Err(Stop::Refused(refusal)),
+        refusal = time_limit(permit, request) => Err(Stop::Refused(refusal)),
         output = work => output,
     };
     let closed = close(kernel, facts.root.room(), network, job, output.is_err()).await;
@@ -156,15 +156,18 @@ async fn cancelled(kernel: &Kernel, request: &Request, hold: &WorkGuard) -> Refu
     }
 }
 
-/// Comes back when the call has lasted as long as its grant allows.
-async fn time_limit(permit: &Permit) -> Refusal {
-    match permit.constraints().and_then(|constraints| constraints.max_duration_ms) {
-        None => std::future::pending().await,
-        Some(ms) => {
-            tokio::time::sleep(Duration::from_millis(ms)).await;
-            Refusal::new(Code::Exhausted, format!("it was stopped after the {ms} ms that its grant allows"))
-        }
-    }
+/// Comes back when the call has lasted as long as its grant or its step allows.
+async fn time_limit(permit: &Permit, request: &Request) -> Refusal {
+    let granted = permit.constraints().and_then(|constraints| constraints.max_duration_ms).map(Duration::from_millis);
+    let (max, whose) = match (granted, request.time_max) {
+        (Some(granted), Some(own)) if own < granted => (own, "step"),
+        (Some(granted), _) => (granted, "grant"),
+        (None, Some(own)) => (own, "step"),
+        (None, None) => std::future::pending().await,
+    };
+    tokio::time::sleep(max).await;
+    let refusal = Refusal::new(Code::Exhausted, format!("it was stopped after the {} ms that its {whose} allows", max.as_millis()));
+    refusal.detail(serde_json::json!({ gate::TIMED_OUT: true }))
 }
 
 /// Waits until nothing of the call runs any more, and records the end of its job.

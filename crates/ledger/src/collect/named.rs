@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use world::{BlobNames, Event, Fault, MergeId, TaskId};
 
 /// Records of a task that name blobs.
-const OF_TASKS: [&str; 11] = [
+const OF_TASKS: [&str; 15] = [
     "task.queued",
     "artifact.kept",
     "workspace.based",
@@ -20,6 +20,10 @@ const OF_TASKS: [&str; 11] = [
     "merge.proposed",
     "merge.started",
     "merge.tested",
+    "planner.requested",
+    "plan.received",
+    "plan.accepted",
+    "context.summarized",
 ];
 /// Records of policies, which name one each.
 const OF_POLICIES: [&str; 2] = ["policy.updated", "policy.home_updated"];

@@ -51,7 +51,8 @@ fn admitted(e: &world::event::CallAdmitted) -> String {
     let token = e.token.map_or_else(String::new, |token| format!("   with {token}"));
     let part = e.of.map_or_else(String::new, |of| format!("   part of {of}"));
     let what = e.input["brain"].as_str().map_or_else(|| target(&e.input), str::to_owned);
-    format!("{} {what}   by {}{grant}{token}{own}{part}", e.tool, e.rules.join(", "))
+    let step = e.step.as_ref().map_or_else(String::new, |step| format!("   step {}", step.step));
+    format!("{} {what}   by {}{grant}{token}{own}{part}{step}", e.tool, e.rules.join(", "))
 }
 
 /// What roles, skills and hooks have to say.
@@ -214,7 +215,7 @@ fn detail(event: &Event) -> String {
         | Event::WorkspaceResumed(_)
         | Event::WorkspaceBased(_)
         | Event::WorkspaceClosed(_) => String::new(),
-        other => super::tree_line::detail(other),
+        other => super::session::detail(other).unwrap_or_else(|| super::tree_line::detail(other)),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Reads the upper half of a scenario.
 
 use super::Scenario;
+use super::session::SessionStep;
 use super::step::{Actor, Answered, ScenarioStep};
 use kernel::TokenRequest;
 use std::time::Duration;
@@ -16,6 +17,7 @@ enum Block {
     Tool,
     Model,
     Client,
+    Plan,
 }
 
 pub(super) fn scenario(text: &str) -> Result<Scenario, String> {
@@ -44,6 +46,8 @@ pub(super) fn scenario(text: &str) -> Result<Scenario, String> {
             "config" => block = Block::Config,
             "model" => block = Block::Model,
             "client" => block = Block::Client,
+            "plan" => block = Block::Plan,
+            "session" => scenario.session = Some(super::session::terms(rest).map_err(|what| fail(&what))?),
             "record" => scenario.record = true,
             "whole" => scenario.whole = true,
             "tool" => {
@@ -93,6 +97,7 @@ fn indented(scenario: &mut Scenario, block: Block, line: &str) {
         Block::Extension => scenario.extension.push_str(&line),
         Block::Config => scenario.config.push_str(&line),
         Block::Model => scenario.model.push_str(line.strip_prefix("  ").unwrap_or(&line)),
+        Block::Plan => scenario.plan.push_str(line.strip_prefix("  ").unwrap_or(&line)),
         Block::Client => scenario.client.push_str(line.strip_prefix("  ").unwrap_or(&line)),
         Block::Tool => scenario.tools.last_mut().into_iter().for_each(|tool| tool.push_str(&line)),
     }
@@ -111,6 +116,10 @@ fn step(word: &str, rest: &str) -> Result<ScenarioStep, String> {
         ("cancel", _) => ScenarioStep::Cancel,
         ("pause", _) => ScenarioStep::Pause,
         ("retry", _) => ScenarioStep::Retry,
+        ("again", _) => ScenarioStep::Session(SessionStep::Again),
+        ("forget", (lesson, _)) => {
+            ScenarioStep::Session(SessionStep::Forget(lesson.parse().map_err(|_| format!("`{lesson}` is no lesson"))?))
+        }
         ("drop", _) => ScenarioStep::Drop,
         ("merge", ("only", paths)) => {
             let only = paths.split(' ').map(str::to_owned).collect();

@@ -1,6 +1,6 @@
 //! What people do in a scenario, and the kernel they do it to.
 
-use super::{Scenario, journal};
+use super::{Scenario, journal, session::SessionStep};
 use crate::bed::Bed;
 use brain::script::BrainScript;
 use brain::{Brain, BrainInput, Move, ToolCall};
@@ -62,8 +62,8 @@ pub(super) enum ScenarioStep {
     },
     /// The last commit of a branch: its first line and its paths.
     Committed(String),
-    /// What it changed, path by path.
     Diff,
+    Session(SessionStep),
     Pause,
     Resume,
     /// Everything may use so many tokens, and what comes then.
@@ -145,7 +145,11 @@ impl<'a> Story<'a> {
         Ok(Story { bed, kernel, launchers, clock, task: None, tokens: HashMap::new(), aside: String::new(), from: 0 })
     }
 
-    fn kernel(&self) -> Result<&Arc<Kernel>, Stop> {
+    pub(super) fn set_task(&mut self, task: TaskId) {
+        self.task = Some(task);
+    }
+
+    pub(super) fn kernel(&self) -> Result<&Arc<Kernel>, Stop> {
         self.kernel.as_ref().ok_or_else(|| wrong("no kernel runs"))
     }
 
@@ -280,6 +284,7 @@ impl<'a> Story<'a> {
             | ScenarioStep::MergeKept(_)
             | ScenarioStep::Changes { .. }
             | ScenarioStep::Committed(_)
+            | ScenarioStep::Session(_)
             | ScenarioStep::Diff => self.do_with_work(step, question).await?,
             ScenarioStep::Pause => self.kernel()?.workspaces.pause(self.its_task()?, "human").await?,
             ScenarioStep::Resume => self.kernel()?.workspaces.resume(self.its_task()?, "human").await?,
@@ -375,7 +380,7 @@ impl<'a> Story<'a> {
     }
 
     /// Waits until nothing moves and gives the question that is open.
-    async fn question(&self) -> Result<Option<ReviewId>, Stop> {
+    pub(super) async fn question(&self) -> Result<Option<ReviewId>, Stop> {
         if let Some(task) = self.task
             && let TaskState::Parked { review } = self.kernel()?.tasks.settled(task).await?.state
         {
@@ -405,7 +410,7 @@ impl<'a> Story<'a> {
         })
     }
 
-    async fn project(&self) -> Result<std::path::PathBuf, Stop> {
+    pub(super) async fn project(&self) -> Result<std::path::PathBuf, Stop> {
         kernel::locate(&self.bed.project()).await
     }
 

@@ -8,6 +8,7 @@ mod fields;
 mod mail;
 mod overlays;
 mod rights;
+mod sessions;
 mod stall;
 
 use std::process::ExitCode;
@@ -15,6 +16,9 @@ use testkit::harness::{self, Test};
 
 fn main() -> ExitCode {
     if let Some(ended) = harness::child() {
+        return ended;
+    }
+    if let Some(ended) = sessions::child() {
         return ended;
     }
     let rooms = [
@@ -26,6 +30,7 @@ fn main() -> ExitCode {
         ("mail", mail::tests()),
         ("overlays", overlays::tests()),
         ("rights", rights::tests()),
+        ("sessions", sessions::tests()),
         ("stall", stall::tests()),
     ];
     let named = |room: &str, test: Test| Test { name: format!("{room}::{}", test.name), ..test };

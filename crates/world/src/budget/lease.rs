@@ -40,7 +40,7 @@ pub struct ReservationRequest<'a> {
 
 /// How a request is paid for.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Plan {
+pub struct PaymentPlan {
     pub events: Vec<Event>,
     /// It is drawn from what is on disk already, so it need not wait for these events to be.
     pub ahead: bool,
@@ -66,7 +66,7 @@ pub struct LeasePool {
 impl LeasePool {
     /// Takes what a request needs from its lease, or from the accounts, and sets something aside for the next. To be called under the
     /// lock that orders commits, with the world that these events are then applied to.
-    pub fn plan(&mut self, world: &World, bid: &ReservationRequest<'_>, now_ms: i64) -> Result<Plan, CapExceeded> {
+    pub fn plan(&mut self, world: &World, bid: &ReservationRequest<'_>, now_ms: i64) -> Result<PaymentPlan, CapExceeded> {
         let ReservationRequest { pid, need, .. } = *bid;
         // A lease is its process's, so a task's own cap is asked first.
         if let Some(short) = bid.task.and_then(|task| world.short_of_task(task, &need)) {
@@ -80,17 +80,17 @@ impl LeasePool {
             let left = (lease.tokens.saturating_sub(need.tokens), lease.micros.saturating_sub(need.micros));
             let (carved, share) = carve(world, bid, lease.id, left, (0, 0), now_ms).unzip();
             let events = [Some(reserved(bid, Some(lease.id))), carved].into_iter().flatten().collect();
-            return Ok(Plan { events, ahead: true, share });
+            return Ok(PaymentPlan { events, ahead: true, share });
         }
         if world.short(pid, &need, now_ms).is_some() {
             let mut events = recalled(world, &need, pid, now_ms)?;
             events.push(reserved(bid, None));
-            return Ok(Plan { events, ahead: false, share: None });
+            return Ok(PaymentPlan { events, ahead: false, share: None });
         }
         let (id, left) = lease.map_or((bid.call, (0, 0)), |lease| (lease.id, (lease.tokens, lease.micros)));
         let (carved, share) = carve(world, bid, id, left, (need.tokens, need.micros), now_ms).unzip();
         let events = [Some(reserved(bid, None)), carved].into_iter().flatten().collect();
-        Ok(Plan { events, ahead: false, share })
+        Ok(PaymentPlan { events, ahead: false, share })
     }
 
     /// A share is on disk now, and the lease may be drawn from if it is still there.

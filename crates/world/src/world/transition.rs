@@ -13,6 +13,7 @@ mod message;
 mod process;
 mod program;
 mod schedule;
+mod session;
 mod shared;
 mod task;
 mod workspace;

@@ -2,7 +2,7 @@
 
 use ::world::budget::crash::{self, Flight, Left};
 use ::world::budget::held;
-use ::world::budget::lease::{self, LeasePool, Plan, ReservationRequest, Share};
+use ::world::budget::lease::{self, LeasePool, PaymentPlan, ReservationRequest, Share};
 use ::world::event::*;
 use ::world::{Budget, CallId, Ending, Event, Hands, Need, Pid, UsageTotals, World};
 use proptest::prelude::*;
@@ -304,7 +304,7 @@ impl Run {
         let need = Need { tier, tokens, context: 0, micros };
         let (call, pid_) = (self.world.next_call(), Pid(pid));
         let bid = ReservationRequest { pid: pid_, task: None, call, provider: "p", model: "m", need };
-        let Ok(Plan { events, ahead, share }) = self.purse.plan(&self.world, &bid, self.now_ms) else { return };
+        let Ok(PaymentPlan { events, ahead, share }) = self.purse.plan(&self.world, &bid, self.now_ms) else { return };
         let admitted = CallAdmitted {
             pid: pid_,
             task: None,
@@ -324,6 +324,7 @@ impl Run {
             up: None,
             rooms: None,
             run_mode: None,
+            step: None,
         };
         self.record(admitted.into());
         events.into_iter().for_each(|event| self.record(event));

@@ -202,6 +202,7 @@ impl Run {
             up: None,
             rooms: None,
             run_mode: None,
+            step: None,
         };
         let mut after = self.world.clone();
         after.apply(&admitted.clone().into(), self.now_ms);

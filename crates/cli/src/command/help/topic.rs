@@ -19,6 +19,7 @@ impl Topic {
         topic!("brains", "brains.md", "who works: vendors' clients, the built-in brain, names, logins"),
         topic!("workers", "workers.md", "who does a task, when and where: queues, work trees"),
         topic!("roles", "roles.md", "who workers are, their skills, what a task is asked at its end"),
+        topic!("plans", "plans.md", "sessions that work by plans: the format, planners, critics, memory"),
         topic!("tree", "tree.md", "agents of your own: processes, messages, artifacts, cron"),
         topic!("hive", "hive.md", "HiveKernel's gRPC contract: who calls, what differs"),
         topic!("python", "python.md", "agents in Python"),

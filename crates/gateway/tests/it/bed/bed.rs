@@ -6,8 +6,8 @@ mod caller;
 pub use caller::{Answer, Caller};
 use caller::{find, read_answer};
 use gateway::{
-    Admission, Admitted, BoxedFuture, Denial, DenialKind, ExchangeOutcome, Gateway, GatewayRefusal, GatewaySettings, ModelNames,
-    ModelRequest, ModelSettings, ProviderSettings, Secret, Session, Settlement, Targets, Upstream, VendorClient as Vendor,
+    Admission, Admitted, BoxedFuture, ClientSession, Denial, DenialKind, ExchangeOutcome, Gateway, GatewayRefusal, GatewaySettings,
+    ModelNames, ModelRequest, ModelSettings, ProviderSettings, Secret, Settlement, Targets, Upstream, VendorClient as Vendor,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -202,7 +202,7 @@ impl Bed {
             stoppers: Mutex::default(),
             ended: sender,
         });
-        let session = Arc::new(Session { pid: 7, key: Secret::new(KEY), client, admission: notes.clone() });
+        let session = Arc::new(ClientSession { pid: 7, key: Secret::new(KEY), client, admission: notes.clone() });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let server = tokio::spawn(gateway::listen(gateway.clone(), session, listener, tokio::sync::watch::channel(false).1));
@@ -224,7 +224,7 @@ impl Bed {
     pub async fn door(&self, pid: u64) -> std::net::SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let session = Arc::new(Session { pid, key: Secret::new(KEY), client: None, admission: self.notes.clone() });
+        let session = Arc::new(ClientSession { pid, key: Secret::new(KEY), client: None, admission: self.notes.clone() });
         self.doors.lock().unwrap().spawn(gateway::listen(self.gateway.clone(), session, listener, tokio::sync::watch::channel(false).1));
         address
     }

@@ -3,7 +3,7 @@
 use super::{CheckResult, Transition, alive, budget, ensure, task_mut, unended};
 use crate::effect::{AdmissionEffect, EndEffect};
 use crate::event::{CallAdmitted, CallFinished, CallLost, CallObserved, CallRefused, CallRetried, NetClosed};
-use crate::{CallId, OpenCall, Pid, TaskId, Used, World};
+use crate::{CallId, OpenCall, Pid, StepRef, Task, TaskId, Used, World};
 
 impl Transition for CallAdmitted {
     fn check(&self, world: &World) -> CheckResult {
@@ -47,14 +47,26 @@ impl AdmissionEffect {
             if self.pid != task.pid && !self.read_only {
                 task.workers.insert(self.pid);
             }
+            if let Some(step) = &self.step {
+                note_step_call(task, step, self.call);
+            }
         }
         let mut at = Some(self.pid);
         while let Some(process) = at.and_then(|pid| world.processes.get_mut(&pid)) {
             process.calls_made += 1;
             at = process.parent;
         }
+        let is_step = self.step.is_some();
         let Self { pid, task, call, tool, hands, bind, of, read_only, .. } = self;
-        world.calls.insert(call, OpenCall { pid, task, tool, hands, bind, of, read_only, admitted_ms: at_ms });
+        world.calls.insert(call, OpenCall { pid, task, tool, hands, bind, of, read_only, is_step, admitted_ms: at_ms });
+    }
+}
+
+/// Takes note which call a step of a session is.
+fn note_step_call(task: &mut Task, step: &StepRef, call: CallId) {
+    let plan = task.session.as_deref_mut().and_then(|session| session.plan.as_mut()).filter(|plan| plan.number == step.plan);
+    if let Some(begun) = plan.and_then(|plan| plan.begun.to_mut().get_mut(&step.step)).filter(|begun| begun.attempts == step.attempt) {
+        begun.call = Some(call);
     }
 }
 

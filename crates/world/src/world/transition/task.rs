@@ -74,6 +74,7 @@ impl Transition for TaskQueued {
             stopped_by: None,
             order: self.order.clone(),
             result: None,
+            session: None,
         };
         world.tasks.insert(id, task);
     }

@@ -1,0 +1,226 @@
+//! What the operator does with sessions, and how they are shown.
+
+use crate::plan::plan_view;
+use crate::records;
+use crate::responder::Responder;
+use crate::rpc_error::rpc_error;
+use crate::task::{added, continued};
+use crate::view::{self, TaskExtras};
+use kernel::{Kernel, NewSession};
+use report::SessionReport;
+use std::sync::Arc;
+use wire::method::journal::RecordFilter;
+use wire::method::memory::LessonView;
+use wire::method::session::{
+    ContextView, PlanReview, ReplayKind, SessionListParams, SessionListResult, SessionReplayParams, SessionReplayResult, SessionRow,
+    SessionShowParams, SessionStartParams, SessionView, SessionWatchParams, StepCounts,
+};
+use wire::method::task::{DivergenceView, TaskAddResult, TaskContinueResult};
+use wire::{ErrorCode, RpcError};
+use world::{Session, StepStatus, Task, TaskId, World};
+
+pub(crate) async fn start(kernel: &Kernel, params: SessionStartParams) -> Result<TaskAddResult, RpcError> {
+    let SessionStartParams { path, text, terms, plan, record, tags } = params;
+    let new = NewSession { plan, record, tags, ..NewSession::new(path.into(), text, terms) };
+    Ok(added(kernel.add_session(new).await.map_err(rpc_error)?))
+}
+
+pub(crate) async fn list(kernel: &Kernel, params: &SessionListParams) -> Result<SessionListResult, RpcError> {
+    let only = match &params.path {
+        Some(path) => Some(view::zone_path(kernel, path).await?),
+        None => None,
+    };
+    let known = TaskExtras::of(kernel);
+    let mut sessions: Vec<SessionRow> = kernel.ledger.look(|world| {
+        let zone = only.as_ref().and_then(|path| world.zone_at(path).map(|zone| zone.id));
+        let is_meant = |task: &&Task| only.is_none() || Some(task.zone) == zone;
+        let row = |task: &Task| task.session.as_deref().map(|session| session_row(&known, world, task, session));
+        world.tasks.values().filter(is_meant).filter_map(row).collect()
+    });
+    sessions.sort_by_key(|row| (row.ended_ms.is_some(), std::cmp::Reverse(row.task)));
+    Ok(SessionListResult { sessions })
+}
+
+fn session_row(known: &TaskExtras, world: &World, task: &Task, session: &Session) -> SessionRow {
+    let view = view::task_view(known, world, task);
+    SessionRow {
+        task: task.id,
+        text: view.prompt,
+        status: session.status(task.state),
+        zone: task.zone,
+        branch: view.branch,
+        agentic: session.terms.agentic,
+        mode: session.terms.mode,
+        planner: session.terms.planner.clone(),
+        priority: session.terms.priority,
+        queued_ms: task.queued_ms,
+        ended_ms: task.ended_ms,
+        iteration: session.iteration,
+        steps: counts(session),
+        review: view.review,
+        usage: view.usage,
+        of: session.of,
+    }
+}
+
+fn counts(session: &Session) -> StepCounts {
+    let Some(plan) = &session.plan else { return StepCounts::default() };
+    let of = |status: StepStatus| plan.begun.values().filter(|step| step.status == status).count() as u64;
+    StepCounts {
+        total: u64::from(plan.steps),
+        running: of(StepStatus::Running),
+        succeeded: of(StepStatus::Succeeded),
+        failed: of(StepStatus::Failed),
+        skipped: of(StepStatus::Skipped),
+    }
+}
+
+fn session_of(kernel: &Kernel, id: TaskId) -> Result<(Task, Session), RpcError> {
+    let task = kernel.ledger.task(id).map_err(rpc_error)?;
+    match task.session.as_deref().cloned() {
+        Some(session) => Ok((task, session)),
+        None => Err(RpcError::new(ErrorCode::WrongState, format!("{id} is no session: a brain does it, and no plan"))
+            .fix(format!("look at it with `skep status {id}`"))),
+    }
+}
+
+pub(crate) fn show(kernel: &Kernel, params: &SessionShowParams) -> Result<SessionView, RpcError> {
+    // Before the world is looked at: what is recorded in between is told twice rather than not at all.
+    let seq = kernel.ledger.journal().head().seq;
+    let (task, session) = session_of(kernel, params.task)?;
+    let mut shown = SessionView {
+        task: view::task(kernel, task.id)?,
+        status: session.status(task.state),
+        terms: session.terms.clone(),
+        seq,
+        of: session.of,
+        fork: session.fork.clone(),
+        iteration: session.iteration,
+        plan_number: session.plan.as_ref().map_or(0, |plan| plan.number),
+        steps: counts(&session),
+        steps_made: session.steps_made,
+        plan: None,
+        plan_replaced: session.plan.as_ref().and_then(|plan| plan.replaced.clone()),
+        reviews_of_plans: Vec::new(),
+        iterations: Vec::new(),
+        lessons: Vec::new(),
+        delegate: session.delegate,
+        delegated: Vec::new(),
+        futile: session.futile.clone(),
+        context: None,
+        limits_reached: Vec::new(),
+    };
+    if !params.brief {
+        let report = SessionReport::read(&kernel.ledger, task.id, params.until_seq).map_err(rpc_error)?;
+        fill(kernel, &mut shown, report, params.until_seq.is_some())?;
+    }
+    Ok(shown)
+}
+
+/// Puts in what only the journal has; where it is told as it was, what the world says of now gives way.
+fn fill(kernel: &Kernel, shown: &mut SessionView, report: SessionReport, is_past: bool) -> Result<(), RpcError> {
+    let text = report.plan_text(&kernel.ledger).map_err(rpc_error)?;
+    shown.plan = report.plan.as_ref().map(|plan| plan_view(text.as_ref(), Some(plan)));
+    if is_past {
+        shown.status = report.status;
+        (shown.seq, shown.iteration, shown.steps_made) = (report.seq, report.iteration, report.steps_made);
+        shown.plan_number = report.plan.as_ref().map_or(0, |plan| plan.number);
+        shown.plan_replaced = report.plan.as_ref().and_then(|plan| plan.replaced.clone());
+        (shown.delegate, shown.task.review) = (report.delegate, None);
+        let of = |status: StepStatus| {
+            let begun = report.plan.iter().flat_map(|plan| plan.begun.values());
+            begun.filter(|step| step.status == status).count() as u64
+        };
+        shown.steps = StepCounts {
+            total: report.plan.as_ref().map_or(0, |plan| u64::from(plan.steps)),
+            running: of(StepStatus::Running),
+            succeeded: of(StepStatus::Succeeded),
+            failed: of(StepStatus::Failed),
+            skipped: of(StepStatus::Skipped),
+        };
+    }
+    shown.futile = report.futile;
+    shown.reviews_of_plans = report
+        .reviews
+        .into_iter()
+        .map(|review| PlanReview {
+            iteration: review.iteration,
+            round: review.round,
+            findings: review.findings,
+            rejected: review.is_rejected,
+            off: review.is_off,
+        })
+        .collect();
+    shown.iterations = report.iterations;
+    shown.lessons = kernel.ledger.look(|world| {
+        let found = report.lessons.iter().filter_map(|id| world.lessons.get(id).map(|lesson| (*id, lesson)));
+        found.map(|(id, lesson)| crate::memory::lesson_view(id, lesson)).collect::<Vec<LessonView>>()
+    });
+    shown.delegated = report.delegated;
+    shown.context = report.context.map(|(verdict, used, budget)| ContextView { verdict, used, budget });
+    shown.limits_reached = report.limits_reached.into_iter().map(|(limit, used, max)| format!("{limit}: {used} of {max}")).collect();
+    Ok(())
+}
+
+/// Answers, then sends the session's records until the client hangs up.
+pub(crate) async fn watch(kernel: &Kernel, params: SessionWatchParams, to: Responder) {
+    if let Err(error) = session_of(kernel, params.task) {
+        return to.answer::<wire::table::SessionWatch>(Err(error)).await;
+    }
+    let wanted = RecordFilter { task: Some(params.task), after_seq: params.after_seq, ..RecordFilter::default() };
+    records::stream::<wire::table::SessionWatch>(kernel, wanted, to).await;
+}
+
+pub(crate) async fn abort(kernel: &Kernel, id: TaskId, by: &str) -> Result<SessionView, RpcError> {
+    session_of(kernel, id)?;
+    kernel.cancel(id, by).await.map_err(rpc_error)?;
+    show(kernel, &SessionShowParams { task: id, brief: false, until_seq: None })
+}
+
+pub(crate) async fn resume(kernel: &Kernel, id: TaskId, by: &str) -> Result<TaskContinueResult, RpcError> {
+    session_of(kernel, id)?;
+    continued(kernel, kernel.retry(id, None, by).await.map_err(rpc_error)?)
+}
+
+pub(crate) async fn replay(kernel: &Arc<Kernel>, params: SessionReplayParams) -> Result<SessionReplayResult, RpcError> {
+    let (_, session) = session_of(kernel, params.task)?;
+    let report = SessionReport::read(&kernel.ledger, params.task, None).map_err(rpc_error)?;
+    let (of, records, steps) = (params.task, report.records, session.steps_made);
+    match params.how {
+        ReplayKind::Verify => {
+            let chain = records::verify(kernel).await?;
+            let told = |found: &wire::method::journal::FindingView| match found.seq {
+                Some(seq) => format!("record {seq}: {}, {}", found.what, found.why),
+                None => format!("{}, {}", found.what, found.why),
+            };
+            let mut findings: Vec<String> = chain.findings.iter().map(told).collect();
+            findings.extend(differences(kernel, params.task, &report)?);
+            Ok(SessionReplayResult { of, task: None, records, steps, findings, divergence: None })
+        }
+        ReplayKind::Reexecute => {
+            let replayed = kernel.replay(params.task, false).await.map_err(rpc_error)?;
+            let divergence =
+                replayed.divergence.map(|found| DivergenceView { at: found.at, recorded: found.recorded, replayed: found.replayed });
+            Ok(SessionReplayResult { of, task: Some(replayed.task), records, steps, findings: Vec::new(), divergence })
+        }
+        ReplayKind::Fork { seq } => Err(RpcError::new(ErrorCode::Unsupported, format!("{of} cannot be forked at record {seq} yet"))),
+    }
+}
+
+/// Where the world says something else of a session than its records do.
+fn differences(kernel: &Kernel, id: TaskId, report: &SessionReport) -> Result<Vec<String>, RpcError> {
+    let (task, session) = session_of(kernel, id)?;
+    let mut found = Vec::new();
+    let mut hold = |what: &str, known: String, recorded: String| {
+        if known != recorded {
+            found.push(format!("{what} is {known}, and its records say {recorded}"));
+        }
+    };
+    hold("its status", session.status(task.state).as_str().to_owned(), report.status.as_str().to_owned());
+    hold("its iteration", session.iteration.to_string(), report.iteration.to_string());
+    hold("the number of its steps", session.steps_made.to_string(), report.steps_made.to_string());
+    let begun = session.plan.as_ref().map(|plan| plan.begun.iter().map(|(name, step)| (name.clone(), step.status)).collect::<Vec<_>>());
+    let told = report.plan.as_ref().map(|plan| plan.begun.iter().map(|(name, step)| (name.clone(), step.status)).collect::<Vec<_>>());
+    hold("the state of its steps", format!("{begun:?}"), format!("{told:?}"));
+    Ok(found)
+}

@@ -45,20 +45,25 @@ pub(super) enum Hit {
 pub(super) struct Triggers {
     automaton: AhoCorasick,
     hits: Vec<Hit>,
-    /// One bit for each pair of bytes that a word can begin with. The automaton is asked at those alone: it takes many steps for each byte.
+    /// One bit for each number that a word can begin with. The automaton is asked at those places alone: it takes many steps for each byte.
     beginnings: Vec<u64>,
+}
+
+/// So many bytes at a word's beginning make its number, five bits each. Those are the same for a letter in both cases.
+const NUMBERED: usize = 3;
+const NUMBERS: usize = 1 << (5 * NUMBERED);
+
+/// The number of the bytes before, one byte further.
+fn next_number(number: usize, byte: u8) -> usize {
+    (number << 5 | usize::from(byte & 31)) % NUMBERS
 }
 
 impl Triggers {
     fn new(words: &[&str], hits: Vec<Hit>) -> Option<Triggers> {
-        let mut beginnings = vec![0; (1 << 16) / 64];
+        let mut beginnings = vec![0; NUMBERS / 64];
         for word in words {
-            let [first, second] = *word.as_bytes().first_chunk()?;
-            let cases = |byte: u8| [byte.to_ascii_lowercase(), byte.to_ascii_uppercase()];
-            for (first, second) in cases(first).into_iter().flat_map(|first| cases(second).map(|second| (first, second))) {
-                let (place, bit) = bit_of([first, second]);
-                beginnings[place] |= bit;
-            }
+            let number = word.as_bytes().get(..NUMBERED)?.iter().fold(0, |number, byte| next_number(number, *byte));
+            beginnings[number / 64] |= 1 << (number % 64);
         }
         let mut builder = AhoCorasick::builder();
         builder.ascii_case_insensitive(true).match_kind(MatchKind::LeftmostFirst).start_kind(StartKind::Anchored);
@@ -71,7 +76,7 @@ impl Triggers {
         let mut from = 0;
         std::iter::from_fn(move || {
             loop {
-                from += text.as_bytes()[from..].array_windows().position(|pair| self.may_begin(*pair))?;
+                from = self.next_beginning(text.as_bytes(), from)?;
                 match self.automaton.find(Input::new(text).range(from..).anchored(Anchored::Yes)) {
                     Some(found) => {
                         from = found.end();
@@ -83,15 +88,16 @@ impl Triggers {
         })
     }
 
-    fn may_begin(&self, pair: [u8; 2]) -> bool {
-        let (place, bit) = bit_of(pair);
-        self.beginnings[place] & bit != 0
+    /// The first place from here on where a word may begin.
+    fn next_beginning(&self, bytes: &[u8], from: usize) -> Option<usize> {
+        let (first, rest) = bytes.get(from..)?.split_at_checked(NUMBERED - 1)?;
+        let mut number = first.iter().fold(0, |number, byte| next_number(number, *byte));
+        let place = rest.iter().position(|byte| {
+            number = next_number(number, *byte);
+            self.beginnings[number / 64] >> (number % 64) & 1 != 0
+        });
+        place.map(|place| from + place)
     }
-}
-
-fn bit_of(pair: [u8; 2]) -> (usize, u64) {
-    let number = usize::from(u16::from_be_bytes(pair));
-    (number / 64, 1 << (number % 64))
 }
 
 /// `None` where they could not be built: then nothing could be found.

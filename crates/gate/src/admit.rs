@@ -196,7 +196,9 @@ fn decide_locked(world: &World, asked: &GateInput<'_>) -> (Vec<Event>, Ruling) {
             let grant = used.map(Box::new);
             let event = Event::from(event);
             let is_late = is_read_alone && event.may_be_late();
-            let events = std::iter::once(event).chain(more).collect();
+            let mut events = Vec::with_capacity(1 + more.len());
+            events.push(event);
+            events.extend(more);
             (events, Ruling::Admit { call, warrant, grant, rules, ahead, is_late })
         }
         Verdict::Review { reasons, rules } => ask(world, asked, reasons, rules),

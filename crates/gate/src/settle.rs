@@ -53,14 +53,17 @@ impl Gate {
                 (false, told)
             }
         };
-        let text = redact(self, &mut whole)?;
+        let CleanOutput { text, is_plain } = redact(self, &mut whole)?;
         let text = if narrow(permit, &mut whole) { json_text(&whole)? } else { text };
         let mut value = whole.clone();
-        if let (Some(tool), Some(trusted)) = (tool, self.policies.trusted(request.zone)?) {
-            trusted.sanitizer.clean(tool.manifest(), &mut value);
-        }
+        let is_whole = match (tool, self.policies.trusted(request.zone)?) {
+            (Some(tool), Some(trusted)) if !is_plain || !trusted.sanitizer.leaves(tool.manifest(), text.len()) => {
+                trusted.sanitizer.clean(tool.manifest(), &mut value);
+                value == whole
+            }
+            _ => true,
+        };
         let bytes = text.len() as u64;
-        let is_whole = value == whole;
         let observed = observed(self, permit, request, &whole, bytes, ms);
         let mut inline = if is_whole { whole } else { value.clone() };
         let mut blob = None;
@@ -152,12 +155,19 @@ fn observed(gate: &Gate, permit: &Permit, request: &Request, whole: &Value, byte
     )
 }
 
+/// An output without its secrets, as JSON.
+struct CleanOutput {
+    text: String,
+    /// Nothing in it acts on a terminal or deceives a reader.
+    is_plain: bool,
+}
+
 /// Takes the secrets out of an output, also those with escape codes inside: what a reader sees must hold none. Codes that hid one are
-/// not kept either. Gives what is left as JSON.
-fn redact(gate: &Gate, whole: &mut Value) -> Result<String, Fault> {
+/// not kept either.
+fn redact(gate: &Gate, whole: &mut Value) -> Result<CleanOutput, Fault> {
     let text = json_text(whole)?;
     if is_plain(&text) && !gate.ledger.redactor.suspects(&text) {
-        return Ok(text);
+        return Ok(CleanOutput { text, is_plain: true });
     }
     let mut seen = whole.clone();
     let hidden = tool::visible(&mut seen);
@@ -170,7 +180,7 @@ fn redact(gate: &Gate, whole: &mut Value) -> Result<String, Fault> {
             *whole = seen;
         }
     }
-    json_text(whole)
+    Ok(CleanOutput { text: json_text(whole)?, is_plain: false })
 }
 
 fn json_text(value: &Value) -> Result<String, Fault> {

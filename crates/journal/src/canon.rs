@@ -7,9 +7,38 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt::Write;
 
-/// Appends the canonical form of `text`, which must be valid JSON (a `RawValue` is).
-pub(crate) fn push_json(out: &mut String, text: &str) {
-    Walk { text, at: 0 }.value(out);
+/// Appends the canonical form of a payload, which must be valid JSON (a `RawValue` is), and gives its [`subject`].
+pub(crate) fn push_payload(out: &mut String, text: &str) -> (Option<u64>, Option<String>) {
+    let mut walk = Walk { text, at: 0 };
+    walk.space();
+    let mut subject = Subject::default();
+    match walk.peek() {
+        b'{' => walk.object(out, Some(&mut subject)),
+        _ => walk.value(out),
+    }
+    (subject.pid, subject.task)
+}
+
+/// What is found of a payload's subject while it is written. Of equal keys the last one counts, as in the canonical form.
+#[derive(Default)]
+struct Subject {
+    pid: Option<u64>,
+    task: Option<String>,
+}
+
+impl Subject {
+    /// Takes note of one top-level member, by the canonical text of its value.
+    fn see(&mut self, key: &str, value: &str) {
+        match key {
+            "pid" => self.pid = pid_of(value),
+            "task" => self.task = value.starts_with('"').then(|| unescape(value).into_owned()),
+            _ => {}
+        }
+    }
+}
+
+fn pid_of(value: &str) -> Option<u64> {
+    value.parse().ok().filter(|pid| i64::try_from(*pid).is_ok())
 }
 
 /// The top-level `pid` and `task` of a canonical payload: what the index is derived from.
@@ -27,7 +56,7 @@ pub(crate) fn subject(payload: &str) -> (Option<u64>, Option<Cow<'_, str>>) {
         walk.skip_value();
         let value = &payload[from..walk.at];
         match key {
-            "\"pid\"" => pid = value.parse().ok().filter(|pid| i64::try_from(*pid).is_ok()),
+            "\"pid\"" => pid = pid_of(value),
             "\"task\"" if value.starts_with('"') => task = Some(unescape(value)),
             _ => {}
         }
@@ -100,16 +129,15 @@ impl<'a> Walk<'a> {
         let from = self.at;
         let bytes = self.text.as_bytes();
         self.at += 1;
-        while let Some(byte) = bytes.get(self.at) {
-            self.at += 1;
-            match byte {
-                b'"' => break,
-                b'\\' => self.at += 1,
-                _ => {}
+        while let Some(plain) = bytes.get(self.at..).and_then(|rest| rest.iter().position(|byte| matches!(byte, b'"' | b'\\'))) {
+            self.at += plain + 1;
+            if bytes[self.at - 1] == b'"' {
+                return &self.text[from..self.at];
             }
+            self.at += 1;
         }
-        self.at = self.at.min(bytes.len());
-        &self.text[from..self.at]
+        self.at = bytes.len();
+        &self.text[from..]
     }
 
     fn word(&mut self) -> &'a str {
@@ -153,7 +181,7 @@ impl<'a> Walk<'a> {
     fn value(&mut self, out: &mut String) {
         self.space();
         match self.peek() {
-            b'{' => self.object(out),
+            b'{' => self.object(out, None),
             b'[' => self.array(out),
             b'"' => push_literal(out, self.raw_string()),
             _ => push_word(out, self.word()),
@@ -176,25 +204,34 @@ impl<'a> Walk<'a> {
         out.push(']');
     }
 
-    fn object(&mut self, out: &mut String) {
+    fn object(&mut self, out: &mut String, mut subject: Option<&mut Subject>) {
         out.push('{');
         self.at += 1;
         self.space();
         let start = out.len();
         let mut members: Vec<(Cow<'a, str>, std::ops::Range<usize>)> = Vec::new();
-        let mut plain = true;
+        let (mut plain, mut marks) = (true, 0_u64);
         while self.peek() == b'"' {
             if !members.is_empty() {
                 out.push(',');
             }
             let from = out.len();
-            let key = unescape(self.raw_string());
-            plain &= array_index(&key).is_none() && !members.iter().take(32).any(|(other, _)| *other == key);
-            push_string(out, &key);
+            let literal = self.raw_string();
+            let key = unescape(literal);
+            // Keys with a mark of their own differ from all before.
+            let mark = 1 << (key.bytes().fold(0_u8, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte)) & 63);
+            let is_repeated = marks & mark != 0 && members.iter().take(32).any(|(other, _)| *other == key);
+            marks |= mark;
+            plain &= array_index(&key).is_none() && !is_repeated;
+            push_literal(out, literal);
             out.push(':');
             self.space();
             self.at += 1;
+            let value_from = out.len();
             self.value(out);
+            if let Some(subject) = subject.as_deref_mut() {
+                subject.see(&key, &out[value_from..]);
+            }
             members.push((key, from..out.len()));
             if self.peek() == b',' {
                 self.at += 1;
@@ -237,6 +274,9 @@ fn push_ordered(out: &mut String, written: &str, start: usize, members: Vec<(Cow
 }
 
 fn array_index(key: &str) -> Option<u32> {
+    if !key.starts_with(|first: char| first.is_ascii_digit()) {
+        return None;
+    }
     let canonical = key == "0" || !key.starts_with('0');
     let digits = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_digit());
     if canonical && digits { key.parse().ok().filter(|index| *index < u32::MAX) } else { None }
@@ -244,7 +284,8 @@ fn array_index(key: &str) -> Option<u32> {
 
 /// Copies a literal, unless it uses escapes that JavaScript would not.
 fn push_literal(out: &mut String, literal: &str) {
-    if literal.contains("\\u") || literal.contains("\\/") {
+    let is_foreign = |pair: &[u8]| matches!(pair, b"\\u" | b"\\/");
+    if literal.bytes().any(|byte| byte == b'\\') && literal.as_bytes().windows(2).any(is_foreign) {
         push_string(out, &unescape(literal));
     } else {
         out.push_str(literal);
@@ -300,7 +341,9 @@ mod tests {
 
     fn canon(text: &str) -> String {
         let mut out = String::new();
-        push_json(&mut out, text);
+        let told = push_payload(&mut out, text);
+        let (pid, task) = subject(&out);
+        assert_eq!(told, (pid, task.map(Cow::into_owned)), "{text}");
         out
     }
 
@@ -332,7 +375,7 @@ mod tests {
     #[test]
     fn the_subject_is_the_top_level_one() {
         let check = |payload: &str, pid: Option<u64>, task: Option<&str>| {
-            assert_eq!(subject(payload), (pid, task.map(Cow::Borrowed)), "{payload}");
+            assert_eq!(subject(&canon(payload)), (pid, task.map(Cow::Borrowed)), "{payload}");
         };
         check(r#"{"pid":7,"task":"task-1"}"#, Some(7), Some("task-1"));
         check(r#"{"x":{"pid":7,"task":"no"},"task":"y\"es"}"#, None, Some("y\"es"));
@@ -340,6 +383,8 @@ mod tests {
         check(r#"{"pid":"7","task":7}"#, None, None);
         check(r#"{"pid":-7}"#, None, None);
         check(r#"[{"pid":7}]"#, None, None);
+        check(r#"{"pid":7,"task":"a","pid":"7","task":null}"#, None, None);
+        check(r#"{"pid":"7","\u0070id":7,"task":{"task":"b"}}"#, Some(7), None);
         check("{}", None, None);
     }
 
@@ -354,7 +399,7 @@ mod tests {
         leaf.prop_recursive(4, 32, 6, |inner| {
             prop_oneof![
                 prop::collection::vec(inner.clone(), 0..6).prop_map(serde_json::Value::Array),
-                prop::collection::vec(("[0-9a-c\"\\\\]{0,3}", inner), 0..6)
+                prop::collection::vec(("pid|task|[0-9a-c\"\\\\]{0,3}", inner), 0..6)
                     .prop_map(|members| serde_json::Value::Object(members.into_iter().collect())),
             ]
         })

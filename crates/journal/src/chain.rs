@@ -2,7 +2,6 @@
 //!
 //! The format is public (docs/journal.md); a change here is a change of `v`.
 
-use std::borrow::Cow;
 use std::fmt::Write;
 
 use serde_json::value::RawValue;
@@ -117,16 +116,13 @@ impl Prepared {
         middle.push_str(",\"type\":");
         canon::push_string(&mut middle, draft.kind);
         middle.push_str(",\"payload\":");
-        let from = middle.len();
-        canon::push_json(&mut middle, draft.payload.get());
-        let (pid, task) = canon::subject(&middle[from..]);
+        let (pid, task) = canon::push_payload(&mut middle, draft.payload.get());
         assert!(draft.pid.is_none() || draft.pid == pid, "draft `{}` and its payload name different pids", draft.kind);
         assert!(
             draft.task.is_none() || draft.task.as_deref() == task.as_deref(),
             "draft `{}` and its payload name different tasks",
             draft.kind
         );
-        let task = task.map(Cow::into_owned);
         Self { kind: draft.kind, session: draft.session, pid, task, at_ms: draft.at_ms, middle }
     }
 
@@ -193,7 +189,12 @@ pub(crate) fn sha256(bytes: &[u8]) -> Hash {
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(|digit| char::from(HEX[usize::from(digit)])).collect()
+    let mut text = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        text.push(char::from(HEX[usize::from(byte >> 4)]));
+        text.push(char::from(HEX[usize::from(byte & 15)]));
+    }
+    text
 }
 
 /// As `hex`, on the stack: once per line on the way in and in every verification.

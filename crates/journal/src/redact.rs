@@ -12,6 +12,7 @@ mod key;
 mod known;
 mod prefix;
 mod text;
+mod trigger;
 
 use std::borrow::Cow;
 

@@ -16,6 +16,8 @@ use facts::{FactsPurpose, GatheredFacts};
 use find::{Found, ReadyTool};
 use gate::{CallEnd, CallOutcome, Details, GateDecision, PERSON_ASK, Request, TimedOutput, TrustedPolicy, stale};
 use serde_json::{Value, json};
+use std::borrow::Cow;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tool::RegisteredTool;
@@ -36,7 +38,7 @@ async fn walk(kernel: &Kernel, request: &Request) -> Result<CallOutcome, Fault> 
         Ok(Found::Adapter(tool)) => return run_adapted(kernel, request, tool, start).await,
         Err(refusal) => return kernel.gate.refuse(request, refusal, start).await,
     };
-    let Considered { request, facts, admission } = match consider(kernel, request, tool).await {
+    let Considered { request, mut facts, admission } = match consider(kernel, request, tool).await {
         Ok(considered) => considered,
         Err(Stop::Refused(refusal)) => return kernel.gate.refuse(request, refusal, start).await,
         Err(Stop::Failed(fault)) => return Err(fault),
@@ -49,21 +51,25 @@ async fn walk(kernel: &Kernel, request: &Request) -> Result<CallOutcome, Fault> 
     if request.hands == Hands::Caller {
         return Ok(CallOutcome { call: Some(permit.call), rules, end: CallEnd::CallerExecutes, gate, run: Duration::ZERO });
     }
-    let ran = run::run(kernel, &permit, tool, breaker, &request, facts);
-    let ran = if permit.is_late { kernel.ledger.write_if_waiting(ran).await } else { ran.await };
+    let ran = {
+        let running = pin!(run::run(kernel, &permit, tool, breaker, &request, &mut facts));
+        if permit.is_late { kernel.ledger.write_if_waiting(running).await } else { running.await }
+    };
+    // What was opened for the call is closed before its end is told.
+    drop(facts);
     let end = kernel.gate.finish(Some(tool), &request, &permit, ran).await?;
     Ok(CallOutcome { call: Some(permit.call), rules, end, gate, run: start.elapsed().saturating_sub(gate) })
 }
 
 /// A call with its facts and the gate's word on it. The request may differ from what was asked where a grant overrides its input.
-struct Considered {
-    request: Request,
+struct Considered<'a> {
+    request: Cow<'a, Request>,
     facts: GatheredFacts,
     admission: GateDecision,
 }
 
 /// Gathers facts and decides on them; once more if the policy changed in between, then no.
-async fn consider(kernel: &Kernel, asked: &Request, tool: &RegisteredTool) -> Result<Considered, Stop> {
+async fn consider<'a>(kernel: &Kernel, asked: &'a Request, tool: &RegisteredTool) -> Result<Considered<'a>, Stop> {
     for _ in 0..2 {
         let (request, facts) = facts::gather(kernel, asked, tool).await?;
         if let Some(admission) = kernel.gate.admit(&request, &facts.gate).await? {

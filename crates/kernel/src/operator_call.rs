@@ -80,10 +80,24 @@ impl Kernel {
         let CallOptions { run_mode, token, live, discard, job } = options;
         let request = Request { run_mode, token, live, job, ..Request::new(Pid::OPERATOR, task.or(own), zone, tool, input) };
         let outcome = call::run(self, &request).await;
-        if let Some(refusal) = own.and_then(|id| self.ledger.cancelled(id)) {
+        match own {
+            // Behind a pointer: most calls have no such end, and need no space for it.
+            Some(id) => Box::pin(self.end_own_call(id, &request, outcome, discard)).await,
+            None => Ok(CallReport::new(outcome?, None)),
+        }
+    }
+
+    /// Offers or drops what a call of the operator's own wrote in its task's room.
+    async fn end_own_call(
+        &self,
+        id: TaskId,
+        request: &Request,
+        outcome: Result<CallOutcome, Fault>,
+        discard: bool,
+    ) -> Result<CallReport, Stop> {
+        if let Some(refusal) = self.ledger.cancelled(id) {
             return Err(refusal.into());
         }
-        let Some(id) = own else { return Ok(CallReport::new(outcome?, None)) };
         // What a kernel on its way down ended is no outcome: the next one keeps what was written, and offers it.
         if self.instance.stopping() {
             let interrupted = Fault::new(FaultKind::Stopping, "the kernel is stopping", format!("{id} was interrupted"));
@@ -106,7 +120,8 @@ impl Kernel {
         }
         if discard {
             let dropped = changed(&self.workspaces, id).await;
-            merge::finish(self, &self.ledger.task(id)?, &format!("{tool}, its changes dropped as asked"), Vec::new()).await?;
+            let told = format!("{}, its changes dropped as asked", request.tool);
+            merge::finish(self, &self.ledger.task(id)?, &told, Vec::new()).await?;
             return Ok(CallReport { outcome, task: None, dropped: dropped? });
         }
         let task = self.ledger.task(id)?;

@@ -6,14 +6,18 @@
 
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 use world::{Code, Refusal};
 
 /// Links in one name. The operating system stops at forty too.
 const LINKS_MAX: usize = 40;
+/// Bytes of a name that are read without asking for memory; a longer one is asked for again.
+const NAME_SPACE: usize = 512;
 /// Components of one name, so that descriptors do not run out.
 const DEPTH_MAX: usize = 256;
 
@@ -172,6 +176,18 @@ fn reopen(fd: &OwnedFd, flags: OFlags) -> rustix::io::Result<OwnedFd> {
     rustix::fs::open(format!("/proc/self/fd/{}", fd.as_raw_fd()), flags, Mode::empty())
 }
 
+/// What the operating system calls an open file.
+fn proc_name(fd: BorrowedFd<'_>) -> rustix::io::Result<PathBuf> {
+    let link = format!("/proc/self/fd/{}", fd.as_raw_fd());
+    let mut space = [MaybeUninit::uninit(); NAME_SPACE];
+    let (name, rest) = rustix::fs::readlinkat_raw(rustix::fs::CWD, link.as_str(), &mut space)?;
+    // One that fills the space may have been cut.
+    match rest.is_empty() {
+        true => Ok(OsString::from_vec(rustix::fs::readlink(link, Vec::new())?.into_bytes()).into()),
+        false => Ok(OsStr::from_bytes(name).into()),
+    }
+}
+
 struct Walk<'a> {
     project: &'a Path,
     /// One for each name that exists; the root itself is not among them.
@@ -291,11 +307,7 @@ impl Walk<'_> {
     /// cases apart, the one on disk and not the one that was written.
     fn resolved(mut self, root: BorrowedFd<'_>, found: PathKind, path: &str) -> Result<ResolvedPath, Refusal> {
         let moved = || Refusal::new(Code::WrongState, format!("`{path}` was moved while it was being opened")).hint("ask again");
-        let proc_name = |fd: BorrowedFd<'_>| -> Result<PathBuf, Refusal> {
-            let name =
-                rustix::fs::readlink(format!("/proc/self/fd/{}", fd.as_raw_fd()), Vec::new()).map_err(|error| unreadable(path, error))?;
-            Ok(PathBuf::from(std::ffi::OsStr::from_bytes(name.as_bytes())))
-        };
+        let proc_name = |fd: BorrowedFd<'_>| proc_name(fd).map_err(|error| unreadable(path, error));
         let top = self.fds.last().map_or(root, AsFd::as_fd);
         let real = proc_name(top)?;
         let beneath = real.strip_prefix(proc_name(root)?).map_err(|_| moved())?;

@@ -94,9 +94,12 @@ impl<R: AsyncRead + Unpin> Frames<R> {
         if self.held.len() < end {
             return Ok(None);
         }
-        let rest = self.held.split_off(end);
-        let mut frame = std::mem::replace(&mut self.held, rest);
-        frame.drain(..LENGTH_BYTES);
+        let frame = self.held[LENGTH_BYTES..end].to_vec();
+        self.held.drain(..end);
+        // What most requests need is kept for the next.
+        if self.held.is_empty() && self.held.capacity() > CHUNK_BYTES {
+            self.held = Vec::new();
+        }
         text(frame).map(Some)
     }
 }

@@ -166,3 +166,20 @@ proptest! {
         prop_assert!(redacted.starts_with("a ") );
     }
 }
+
+#[test]
+fn a_name_without_a_value_is_no_reason_to_look() {
+    let redactor = Redactor::new();
+    for plain in [r#"{"token":null,"size":null}"#, r#"{"api_key":null,"tool":"fs.read","token":null}"#] {
+        assert!(!redactor.suspects(plain), "{plain}");
+    }
+    for suspicious in [
+        r#"{"token":null,"password":"x"}"#,
+        r#"{"token":"null"}"#,
+        r#"{"token": null}"#,
+        r#"{"text":"{\"token\":null}"}"#,
+        r#"{"sk-":null}"#,
+    ] {
+        assert!(redactor.suspects(suspicious), "{suspicious}");
+    }
+}

@@ -1,106 +1,38 @@
 //! Finds secrets in plain text by their shape or by the name before them.
 
+use aho_corasick::Match;
 use std::borrow::Cow;
 use std::ops::Range;
-use std::sync::LazyLock;
-
-use aho_corasick::{AhoCorasick, MatchKind};
 
 use super::REDACTED;
 use super::key;
+use super::trigger::{Hit, TRIGGERS};
 use super::{address, encoded, flag, prefix};
 
 /// How the keys begin that Skep gives to processes. Hexadecimal digits follow.
 pub const OWN_KEY: &str = "sk-skep-";
 /// The same in base64, with nothing, one byte or two before it.
-const OWN_KEY_BASE64: [&str; 3] = ["c2stc2tlcC", "NrLXNrZXAt", "zay1za2VwL"];
+pub(super) const OWN_KEY_BASE64: [&str; 3] = ["c2stc2tlcC", "NrLXNrZXAt", "zay1za2VwL"];
 /// Half of a key still says too much.
 const OWN_KEY_DIGITS_MIN: usize = 32;
-const PEM: [&str; 2] = ["-----BEGIN ", "---- BEGIN "];
-/// How a JSON object begins in base64.
-const WEB_TOKEN: &str = "eyJ";
-/// What stands between password and host where Go names a database.
-const GO_DATABASE: [&str; 2] = ["@tcp(", "@unix("];
-const URL: &str = "://";
-/// Addresses whose rest is all that one needs to write there.
-const WEBHOOKS: [&str; 3] = ["hooks.slack.com/services/", "discord.com/api/webhooks/", "discordapp.com/api/webhooks/"];
-/// How the second half of a Telegram bot's token begins.
-const BOT_TOKEN: &str = ":AA";
-const SQL_LOGIN: &str = "identified by ";
-/// What stands before `name/secret@host` where Java names a database.
-const ORACLE_LOGIN: &str = "oracle:thin:";
+pub(super) const PEM: [&str; 2] = ["-----BEGIN ", "---- BEGIN "];
 /// Names are looked at no further than this around the word that made them interesting.
 pub(super) const NAME_BYTES_MAX: usize = 64;
 
-#[derive(Clone, Copy)]
-enum Hit {
-    OwnKey,
-    OwnKeyBase64(usize),
-    Prefix(usize),
-    Pem,
-    Url,
-    WebToken,
-    Basic,
-    Cookie,
-    Signature,
-    GoDatabase,
-    Program,
-    Webhook,
-    BotToken,
-    SqlLogin,
-    OracleLogin,
-    Name,
+/// Whether there is any place worth a look in JSON.
+pub(super) fn suspects(json: &str) -> bool {
+    // Options stand in lists of words, each in quotes of its own.
+    json.contains("\"-") || has_trigger_in_json(json) || encoded::suspects(json)
 }
 
-static TRIGGERS: LazyLock<(Option<AhoCorasick>, Vec<Hit>)> = LazyLock::new(|| {
-    let mut words = Vec::new();
-    let mut hits = Vec::new();
-    // First, because `sk-` is the beginning of other keys too.
-    words.push(OWN_KEY);
-    hits.push(Hit::OwnKey);
-    for (index, beginning) in OWN_KEY_BASE64.iter().enumerate() {
-        words.push(*beginning);
-        hits.push(Hit::OwnKeyBase64(index));
-    }
-    for (index, prefix) in prefix::all().enumerate() {
-        words.push(prefix);
-        hits.push(Hit::Prefix(index));
-    }
-    let mut add = |word: &'static str, hit: Hit| {
-        words.push(word);
-        hits.push(hit);
-    };
-    PEM.into_iter().for_each(|pem| add(pem, Hit::Pem));
-    GO_DATABASE.into_iter().for_each(|at| add(at, Hit::GoDatabase));
-    for (word, hit) in
-        [(URL, Hit::Url), (WEB_TOKEN, Hit::WebToken), ("basic ", Hit::Basic), ("cookie:", Hit::Cookie), ("cookie\"", Hit::Cookie)]
-    {
-        add(word, hit);
-    }
-    for sign in ["sig=", "signature="] {
-        add(sign, Hit::Signature);
-    }
-    WEBHOOKS.into_iter().for_each(|address| add(address, Hit::Webhook));
-    add(BOT_TOKEN, Hit::BotToken);
-    add(SQL_LOGIN, Hit::SqlLogin);
-    add(ORACLE_LOGIN, Hit::OracleLogin);
-    flag::programs().for_each(|program| add(program, Hit::Program));
-    for word in key::WORDS {
-        words.push(word);
-        hits.push(Hit::Name);
-    }
-    let automaton = AhoCorasick::builder().ascii_case_insensitive(true).match_kind(MatchKind::LeftmostFirst).build(words);
-    (automaton.ok(), hits)
-});
-
-/// Whether there is any place worth a look.
-pub(super) fn suspects(text: &str) -> bool {
-    // Options stand in lists of words, each in quotes of its own.
-    text.contains("\"-") || has_trigger(text) || encoded::suspects(text)
+/// As [`has_trigger`], but the name of a member that has no value is none: every admission says `"token":null`.
+fn has_trigger_in_json(json: &str) -> bool {
+    let has_value = |(found, hit): (Match, Hit)| !matches!(hit, Hit::Name) || !json[found.end()..].starts_with("\":null");
+    TRIGGERS.as_ref().is_none_or(|triggers| triggers.all(json).any(has_value))
 }
 
 pub(super) fn has_trigger(text: &str) -> bool {
-    TRIGGERS.0.as_ref().is_none_or(|automaton| automaton.is_match(text))
+    TRIGGERS.as_ref().is_none_or(|triggers| triggers.all(text).next().is_some())
 }
 
 /// So often a redaction is looked at again: what is left of one secret can be the beginning of another's name.
@@ -117,7 +49,7 @@ pub(super) fn redact(text: &str) -> Cow<'_, str> {
 }
 
 fn once(text: &str) -> Cow<'_, str> {
-    if TRIGGERS.0.is_none() {
+    if TRIGGERS.is_none() {
         // Without the automaton nothing could be found, and doubt counts as a secret.
         return Cow::Borrowed(REDACTED);
     }
@@ -135,15 +67,14 @@ fn once(text: &str) -> Cow<'_, str> {
 
 /// Where the secrets of a text are, in order and apart from each other.
 pub(super) fn found(text: &str) -> Vec<Range<usize>> {
-    let (automaton, hits) = &*TRIGGERS;
     let mut ranges: Vec<Range<usize>> = Vec::new();
-    let Some(automaton) = automaton else { return ranges };
-    for found in automaton.find_iter(text) {
+    let Some(triggers) = &*TRIGGERS else { return ranges };
+    for (found, hit) in triggers.all(text) {
         let done = ranges.last().map_or(0, |range| range.end);
         if found.start() < done {
             continue;
         }
-        let secret = match hits[found.pattern().as_usize()] {
+        let secret = match hit {
             Hit::OwnKey => own_key(text, found.start()).or_else(|| prefix::key(text, found.start(), 0)),
             Hit::OwnKeyBase64(index) => own_key_base64(text, found.start(), index),
             Hit::Prefix(index) => prefix::key(text, found.start(), index),

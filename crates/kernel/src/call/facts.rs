@@ -7,6 +7,7 @@ use gate::{Details, GateFacts, Request, TrustedPolicy, network_target, used_room
 use policy::OwnedPath;
 use room::OpenWorkspace;
 use sandbox::Template;
+use std::borrow::Cow;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -79,11 +80,15 @@ impl FactsPurpose<'_> {
 }
 
 /// The facts of a call that is to be made, and the call as it is to be made: a grant may demand another input than was asked.
-pub(super) async fn gather(kernel: &Kernel, asked: &Request, tool: &RegisteredTool) -> Result<(Request, GatheredFacts), Stop> {
-    let mut request = asked.clone();
-    let mut facts = gather_for(kernel, &request, tool, FactsPurpose::Call).await?;
-    if let Some((grant, input)) = kernel.gate.demanded_input(&facts.gate.call, &request.input) {
-        request.input = input;
+pub(super) async fn gather<'a>(
+    kernel: &Kernel,
+    asked: &'a Request,
+    tool: &RegisteredTool,
+) -> Result<(Cow<'a, Request>, GatheredFacts), Stop> {
+    let mut request = Cow::Borrowed(asked);
+    let mut facts = gather_for(kernel, asked, tool, FactsPurpose::Call).await?;
+    if let Some((grant, input)) = kernel.gate.demanded_input(&facts.gate.call, &asked.input) {
+        request.to_mut().input = input;
         tool.check(&request.input)?;
         // INVARIANT: the answer was bound to what was asked; what runs differs from it only by what the answer itself demanded.
         let bind = facts.gate.call.bind;

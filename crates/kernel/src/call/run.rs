@@ -23,7 +23,7 @@ pub(super) async fn run(
     tool: &RegisteredTool,
     breaker: BreakerGuard<'_>,
     request: &Request,
-    facts: GatheredFacts,
+    facts: &mut GatheredFacts,
 ) -> TimedOutput {
     let start = Instant::now();
     let output = carry_out(kernel, permit, tool, breaker, request, facts).await;
@@ -36,13 +36,13 @@ async fn carry_out(
     tool: &RegisteredTool,
     breaker: BreakerGuard<'_>,
     request: &Request,
-    mut facts: GatheredFacts,
+    facts: &mut GatheredFacts,
 ) -> Result<Output, Stop> {
     let places = std::mem::take(&mut facts.places);
     let job = kernel.begin_job(request, facts.room.as_ref()).await?;
     let pid = job.as_ref().map(JobProcess::pid);
     let hold = kernel.tasks.works.begin(WorkKey { task: request.task, call: Some(permit.call), job: pid });
-    let network = match open_network(kernel, permit, request, &facts, pid) {
+    let network = match open_network(kernel, permit, request, facts, pid) {
         Ok(network) => network,
         Err(fault) => {
             close(kernel, None, None, job, true).await?;
@@ -50,7 +50,7 @@ async fn carry_out(
         }
     };
     let work = async {
-        let result = use_tool(kernel, permit, tool, request, &facts, places, JobWays { network: network.as_ref(), tail: &hold.tail }).await;
+        let result = use_tool(kernel, permit, tool, request, facts, places, JobWays { network: network.as_ref(), tail: &hold.tail }).await;
         breaker.settle(&result, kernel.instance.tuning.clock.instant());
         result.map_err(|stop| stopped(request, stop))
     };

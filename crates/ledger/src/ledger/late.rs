@@ -5,7 +5,7 @@
 
 use super::{Ledger, State};
 use journal::{Journal, Ticket};
-use std::pin::pin;
+use std::pin::Pin;
 use std::task::Poll;
 use world::Fault;
 
@@ -22,8 +22,7 @@ pub enum Urgency {
 
 impl Ledger {
     /// Does work that late records stand before. They are written with its own if it ends at once, and now if it does not.
-    pub async fn write_if_waiting<T>(&self, work: impl Future<Output = T>) -> T {
-        let mut work = pin!(work);
+    pub async fn write_if_waiting<T>(&self, mut work: Pin<&mut impl Future<Output = T>>) -> T {
         let begun = std::future::poll_fn(|context| Poll::Ready(work.as_mut().poll(context))).await;
         match begun {
             Poll::Ready(done) => done,

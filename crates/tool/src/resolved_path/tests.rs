@@ -43,6 +43,16 @@ impl Ground {
 
 const TEXT: PathKind = PathKind::File { bytes: 4 };
 
+#[test]
+fn a_long_name_is_not_cut() {
+    let ground = Ground::new();
+    let folder = ["x".repeat(200), "y".repeat(200), "z".repeat(200)].join("/");
+    fs::create_dir_all(ground.project().join(&folder)).unwrap();
+    let path = format!("{folder}/a.rs");
+    fs::write(ground.project().join(&path), "text").unwrap();
+    ground.check(&path, &path, TEXT);
+}
+
 /// Fluffy's bypasses, shortcoming 4: every spelling of a path is one path.
 #[test]
 fn every_spelling_leads_to_one_path() {

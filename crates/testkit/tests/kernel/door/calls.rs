@@ -148,10 +148,10 @@ pub fn held() -> Result<(), String> {
             Ok::<_, String>(pending.ahead().0)
         };
         let quick = admit()?;
-        ledger.write_if_waiting(std::future::ready(())).await;
+        ledger.write_if_waiting(std::pin::pin!(std::future::ready(()))).await;
         assert!(!written(quick)? && ledger.has_late(), "it waits for its end");
         let slow = admit()?;
-        ledger.write_if_waiting(tokio::task::yield_now()).await;
+        ledger.write_if_waiting(std::pin::pin!(tokio::task::yield_now())).await;
         let mut seen = false;
         while !std::mem::replace(&mut seen, written(slow)?) {
             tokio::task::yield_now().await;

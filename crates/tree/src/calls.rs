@@ -3,11 +3,12 @@
 //! **Invariant.** The decision, its effect and its end are one batch of records, so none of them is ever on disk without the others.
 
 use crate::Tree;
+use crate::view::unknown;
 use gate::{Details, ExtraEvents, GateDecision, Request, TreeRequest, stale};
 use parking_lot::Mutex;
 use serde_json::Value;
 use world::event::CallFinished;
-use world::{CallId, Event, Pid, Refusal, Stop, Task, TaskId, TaskState, World, ZoneId};
+use world::{CallId, Event, Pid, Recipient, Refusal, Stop, Task, TaskId, TaskState, World, ZoneId};
 
 /// The call that runs a vendor's client.
 const BRAIN_RUN: &str = "brain.run";
@@ -66,6 +67,16 @@ fn task_of(world: &World, by: Pid) -> Option<TaskId> {
 }
 
 impl Tree {
+    /// Why there is nobody whom a call could concern: no rule is asked about that.
+    fn missing_target(&self, about: Option<&TreeRequest>) -> Option<Refusal> {
+        let target = match about? {
+            TreeRequest::Direct { target, .. } | TreeRequest::Send { to: Recipient::Process(target) } => *target,
+            _ => return None,
+        };
+        let is_there = self.ledger.look(|world| world.processes.contains_key(&target));
+        (!is_there).then(|| unknown(target))
+    }
+
     /// What the calls of a process are part of now.
     pub(crate) fn origin(&self, by: Pid) -> CallOrigin {
         self.ledger.look(|world| CallOrigin::of(world, by))
@@ -81,6 +92,10 @@ impl Tree {
         let TreeCall { by, tool, input, about, read_only } = call;
         let request = self.origin(by).request(by, tool, input);
         let task = request.task;
+        if let Some(missing) = self.missing_target(about.as_ref()) {
+            self.gate.record_refusal(&request, &missing).await?;
+            return Err(missing.into());
+        }
         for _ in 0..2 {
             let details = Details { read_only, tree: about.clone(), ..Details::of(tool, request.input.clone()) };
             let facts = self.gate.describe_without_files(&request, details).await?;

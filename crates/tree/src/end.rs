@@ -8,6 +8,7 @@ use crate::contract;
 use crate::live::LiveProgram;
 use crate::mailroom::Arrival;
 use crate::order::KillOrder;
+use crate::view::unknown;
 use crate::{Tree, TreeFuture, send};
 use gate::TreeRequest;
 use hive::generated::agent::{ShutdownResponse, TaskResult};
@@ -292,10 +293,6 @@ impl ParentNotice {
         }
         notice
     }
-}
-
-fn unknown(pid: Pid) -> Refusal {
-    Refusal::new(Code::NotFound, format!("process {pid} not found"))
 }
 
 /// A process of the tree that lives.

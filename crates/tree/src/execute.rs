@@ -18,7 +18,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
-use world::event::{TaskFailed, TaskFinished, TaskPrioritized, TaskQueued, TaskStarted};
+use tokio::sync::watch;
+use world::event::{TaskFailed, TaskFinished, TaskPrioritized, TaskQueued, TaskStarted, TaskTaken};
 use world::{
     Code, Event, ExecuteOrder, ExecuteResult, Fault, FaultKind, Mode, Pid, ProcessState, ProgramRuntime, Refusal, Stop, Task, TaskId,
     TaskState, World, ZoneId,
@@ -40,6 +41,8 @@ pub(crate) struct RunningTask {
     pub pid: Pid,
     /// How the program knows it.
     wire_id: String,
+    /// True once the program has it.
+    taken: watch::Sender<bool>,
     /// What it had when it was interrupted.
     partial: Option<TaskResult>,
 }
@@ -214,8 +217,8 @@ impl Tree {
             parent_task_id: order.parent_task.clone().unwrap_or_default(),
             ..TaskRequest::default()
         };
-        self.running.lock().insert(id, RunningTask { pid, wire_id: wire_id.clone(), partial: None });
-        let host = TaskHost::new(Arc::clone(self), pid, id);
+        self.running.lock().insert(id, RunningTask { pid, wire_id: wire_id.clone(), taken: watch::Sender::new(false), partial: None });
+        let host = TaskHost::new(Arc::clone(self), &live, id);
         let drive = live.link.execute(request, None).drive(&host);
         tokio::pin!(drive);
         let ended = tokio::select! {
@@ -293,7 +296,12 @@ impl Tree {
             running.iter().filter(|(_, task)| task.pid == pid).map(|(id, task)| (*id, task.wire_id.clone())).collect()
         };
         for (id, wire_id) in running {
-            match live.link.interrupt(&wire_id, reason).await {
+            let mut answer = live.link.interrupt(&wire_id, reason).await;
+            // On record a task runs before its program has it, which then knows of none.
+            if answer.as_ref().is_ok_and(|answer| !answer.acknowledged) && self.is_taken_now(id).await {
+                answer = live.link.interrupt(&wire_id, reason).await;
+            }
+            match answer {
                 Ok(answer) => {
                     if let (Some(running), Some(partial)) = (self.running.lock().get_mut(&id), answer.partial_result) {
                         running.partial = Some(partial);
@@ -302,6 +310,36 @@ impl Tree {
                 Err(error) => world::log!("skep: {id} was not interrupted: {error}"),
             }
         }
+    }
+
+    /// Waits until the program has a task that it did not have before. False where it had it, or never gets it.
+    async fn is_taken_now(&self, id: TaskId) -> bool {
+        let Some(mut taken) = self.running.lock().get(&id).map(|running| running.taken.subscribe()) else { return false };
+        if *taken.borrow() {
+            return false;
+        }
+        // Dropped with the task.
+        matches!(tokio::time::timeout(INTERRUPT_MAX, taken.wait_for(|taken| *taken)).await, Ok(Ok(_)))
+    }
+
+    /// A program has its task: on record, for whoever waits for that.
+    pub(crate) fn task_taken(self: &Arc<Self>, pid: Pid, incarnation: u64, id: TaskId) {
+        if let Some(running) = self.running.lock().get(&id) {
+            running.taken.send_replace(true);
+        }
+        let me = Arc::clone(self);
+        tokio::spawn(async move {
+            let recorded = async {
+                let pending = me.ledger.commit(|world, _| {
+                    let taken = Event::from(TaskTaken { pid, task: Some(id), incarnation });
+                    (if world.check(&taken).is_ok() { vec![taken] } else { Vec::new() }, ())
+                })?;
+                pending.durable().await
+            };
+            if let Err(fault) = recorded.await {
+                world::log!("skep: that process {pid} has {id} was not recorded: {fault}");
+            }
+        });
     }
 
     /// Records that a task is begun, as soon as its process may work on one more. False where it never will.

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use world::event::ProcStarted;
-use world::{EndReason, Event, Fault, FaultKind, Pid, Process, Program, ProgramOriginal, ProgramRun, ProgramRuntime};
+use world::{EndReason, Event, Fault, FaultKind, Pid, Process, ProcessState, Program, ProgramOriginal, ProgramRun, ProgramRuntime, World};
 
 pub(crate) use environment::session_stamp;
 
@@ -83,9 +83,22 @@ impl Tree {
         }
         self.attend(&live);
         Ok(live)
+        self.hold_if_paused(&live).await;
     }
 
     /// Has a start under way give up.
+    /// Whoever paused the process meanwhile found no program to hold.
+    async fn hold_if_paused(&self, live: &LiveProgram) {
+        let is_paused = |world: &World| world.processes.get(&live.pid).is_some_and(|process| process.state == ProcessState::Paused);
+        if !self.ledger.look(is_paused) {
+            return;
+        }
+        match live.control.hold().await {
+            Ok(()) => live.set_held(true),
+            Err(error) => world::log!("skep: process {} is paused, and its program could not be stopped: {error}", live.pid),
+        }
+    }
+
     pub(crate) fn cancel_start(&self, pid: Pid) {
         if let Some(start) = self.starting.lock().get(&pid) {
             start.cancel.send_replace(true);

@@ -110,7 +110,7 @@ def every_method(unix, tcp):
 
     cron(king, queen, queen_pid)
     events(king, tcp, queen, first_pid)
-    ends(king, queen, first, first_pid, second_pid, queen_pid)
+    ends(king, queen, first, second, first_pid, second_pid, queen_pid)
 
 
 def messages(king, queen, first, second, first_pid, second_pid, queen_pid):
@@ -123,7 +123,7 @@ def messages(king, queen, first, second, first_pid, second_pid, queen_pid):
     copy = queen.ListInbox(core.ListInboxRequest()).messages
     assert [(one.type, one.from_pid) for one in copy] == [("sibling_traffic:news", first_pid)], copy
     answer = first.SendMessage(agent.SendMessageRequest(to_pid=9999, type="x"))
-    assert not answer.delivered and answer.error, answer
+    assert (answer.delivered, answer.error) == (False, "process 9999 not found"), answer
     answer = first.SendMessage(agent.SendMessageRequest(type="x"))
     assert not answer.delivered and "nobody" in answer.error, answer
     done("SendMessage")
@@ -268,7 +268,7 @@ def events(king, tcp, queen, first_pid):
     done("SubscribeEvents")
 
 
-def ends(king, queen, first, first_pid, second_pid, queen_pid):
+def ends(king, queen, first, second, first_pid, second_pid, queen_pid):
     late = queen.WaitChild(agent.WaitChildRequest(target_pid=first_pid, timeout_seconds=1))
     assert not late.success and late.error, late
     answer = first.WaitChild(agent.WaitChildRequest(target_pid=second_pid, timeout_seconds=1))
@@ -287,8 +287,16 @@ def ends(king, queen, first, first_pid, second_pid, queen_pid):
         assert not answer.success and "denied" in answer.error, answer
         assert king.KillChild(agent.KillRequest(target_pid=again)).success
     again = spawn(queen, "again", agent.ROLE_WORKER, limits=large)
-    answer = king.KillChild(agent.KillRequest(target_pid=9999))
-    assert not answer.success and answer.error, answer
+    # Who is not there is not found, whoever asks; who is there and another's is denied.
+    for caller in (king, queen):
+        answer = caller.KillChild(agent.KillRequest(target_pid=9999))
+        assert (answer.success, answer.error) == (False, "process 9999 not found"), answer
+        answer = caller.WaitChild(agent.WaitChildRequest(target_pid=9999))
+        assert (answer.success, answer.error) == (False, "process 9999 not found"), answer
+        answer = caller.ExecuteTask(core.ExecuteTaskRequest(target_pid=9999, description="x"))
+        assert (answer.success, answer.error) == (False, "process 9999 not found"), answer
+    answer = second.KillChild(agent.KillRequest(target_pid=again))
+    assert not answer.success and answer.error.startswith("denied"), answer
     killed = king.KillChild(agent.KillRequest(target_pid=queen_pid, recursive=True))
     assert killed.success and set(killed.killed_pids) == {queen_pid, second_pid, again}, killed
     assert not [child for child in king.ListChildren(core.ListChildrenRequest(recursive=True)).children if child.state in (agent.STATE_IDLE, agent.STATE_RUNNING)]

@@ -37,6 +37,8 @@ pub struct Request {
     pub done_for: Option<Arc<Manifest>>,
     /// What the process of its job is called, and may spend.
     pub job: JobTerms,
+    /// What the caller itself said, where `input` is made of it and leaves something out: answers and outcomes belong to exactly this.
+    pub asked: Option<Arc<Value>>,
 }
 
 impl Request {
@@ -54,8 +56,14 @@ impl Request {
             live: None,
             done_for: None,
             job: JobTerms::default(),
+            asked: None,
             of: None,
         }
+    }
+
+    /// The exact words of the caller.
+    pub fn said(&self) -> &Value {
+        self.asked.as_deref().unwrap_or(&self.input)
     }
 
     pub fn who(&self) -> Who {

@@ -7,6 +7,7 @@ use crate::view::unknown;
 use gate::{Details, ExtraEvents, GateDecision, Request, TreeRequest, stale};
 use parking_lot::Mutex;
 use serde_json::Value;
+use std::sync::Arc;
 use world::event::CallFinished;
 use world::{CallId, Event, Pid, Recipient, Refusal, Stop, Task, TaskId, TaskState, World, ZoneId};
 
@@ -30,6 +31,20 @@ pub(crate) struct TreeCall {
     /// Whom it concerns, for rules.
     pub about: Option<TreeRequest>,
     pub read_only: bool,
+}
+
+/// Who asks for something, and in which words where they are more than the record of the call has: by those a brain that is taken up again finds
+/// the outcome of what it asked before.
+#[derive(Clone, Debug)]
+pub struct TreeCaller {
+    pub pid: Pid,
+    pub asked: Option<Arc<Value>>,
+}
+
+impl From<Pid> for TreeCaller {
+    fn from(pid: Pid) -> TreeCaller {
+        TreeCaller { pid, asked: None }
+    }
 }
 
 /// What a call is part of.
@@ -89,8 +104,18 @@ impl Tree {
         call: TreeCall,
         effect: impl Fn(&World, CallId, i64) -> Result<CallEffect<T>, Refusal> + Sync,
     ) -> Result<T, Stop> {
+    ) -> Result<T, Stop> {
+        self.commit_asked(call, None, effect).await
+    }
+
+    /// The same for whoever asked in words of its own.
+    pub(crate) async fn commit_asked<T: Send>(
+        &self,
+        call: TreeCall,
+        asked: Option<Arc<Value>>,
+        effect: impl Fn(&World, CallId, i64) -> Result<CallEffect<T>, Refusal> + Sync,
         let TreeCall { by, tool, input, about, read_only } = call;
-        let request = self.origin(by).request(by, tool, input);
+        let request = Request { asked, ..self.origin(by).request(by, tool, input) };
         let task = request.task;
         if let Some(missing) = self.missing_target(about.as_ref()) {
             self.gate.record_refusal(&request, &missing).await?;

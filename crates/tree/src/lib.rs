@@ -23,6 +23,7 @@ mod hand_over;
 mod heed;
 mod live;
 mod log;
+mod interrupt;
 mod mailroom;
 mod order;
 mod program;
@@ -41,6 +42,7 @@ pub(crate) use deliver::HandOverError;
 pub use escalate::EscalationReply;
 pub use events::{TreeEvent, TreeEvents};
 pub use face::CoreFace;
+pub use calls::TreeCaller;
 pub use mailroom::QueueFilter;
 pub use order::{ArtifactOrder, EscalationOrder, KillOrder, LogLine, MessageOrder, SpawnOrder, TaskOrder};
 pub use resource::ResourceReply;
@@ -51,6 +53,7 @@ pub use view::{ProcessView, ResourceView};
 use gate::Gate;
 use hive::ProcessSecrets;
 use host::Rooms;
+pub use supervise::HeartbeatTerms;
 use ledger::Ledger;
 use models::Models;
 use parking_lot::Mutex;
@@ -100,6 +103,8 @@ pub struct Tree {
 impl Tree {
     pub fn new(gate: Arc<Gate>, models: Arc<Models>, rooms: Arc<Rooms>, home: &Path, variables: &[(String, String)]) -> Arc<Tree> {
         Arc::new_cyclic(|me| Tree {
+    /// How programs are asked whether they still answer.
+    pub(crate) heartbeats: Mutex<HeartbeatTerms>,
             me: me.clone(),
             ledger: gate.ledger.clone(),
             gate,
@@ -120,3 +125,9 @@ impl Tree {
         })
     }
 }
+            heartbeats: Mutex::default(),
+
+    /// Other terms for programs that are started from here on.
+    pub fn set_heartbeats(&self, terms: HeartbeatTerms) {
+        *self.heartbeats.lock() = terms;
+    }

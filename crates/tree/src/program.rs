@@ -126,7 +126,7 @@ impl Tree {
         let plan = self.plan(pid).await?;
         let face = self.face().await?;
         let placed = self.place(&plan, face.as_ref()).await?;
-        let PlacedProgram { control, stdout, stderr, mut ended, reach, core } = placed;
+        let PlacedProgram { control, stdout, stderr, mut ended, reach, core, unrun } = placed;
         *start.os_pid.lock() = Some(control.os_pid());
         let control = Arc::new(control);
         let guard = ProgramGuard(Some(Arc::clone(&control)));
@@ -139,12 +139,14 @@ impl Tree {
                 output.stdout.add(&error.output);
                 // What it says of its end comes with its end.
                 let _late = tokio::time::timeout(Duration::from_millis(500), ended.wait_for(Option::is_some)).await;
-                return Err(failed(with_output(&error.to_string(), &output)));
+                let why = unrun.get().cloned().unwrap_or_else(|| error.to_string());
+                return Err(failed(with_output(&why, &output)));
             }
         };
         output.stdout.add(&ready.output);
         tokio::spawn(drain(ready.rest, Arc::clone(&output.stdout)));
-        let link_limits = LinkLimits { init_timeout: INIT_MAX, ..LinkLimits::default() };
+        let heartbeat_timeout = self.heartbeats.lock().within;
+        let link_limits = LinkLimits { init_timeout: INIT_MAX, heartbeat_timeout, ..LinkLimits::default() };
         let link = reach.connect(ready.port, link_limits).await.map_err(failed)?;
         let remembers = self.init(&plan, &link).await.map_err(|why| failed(with_output(&why, &output)))?;
         if ended.borrow().is_some() {

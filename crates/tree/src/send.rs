@@ -2,7 +2,8 @@
 
 use crate::calls::{CallEffect, TreeCall};
 use crate::mailroom::{Arrival, is_pushed};
-use crate::{MessageOrder, Tree};
+use crate::preview::MessagePreview;
+use crate::{MessageOrder, Tree, TreeCaller};
 use gate::TreeRequest;
 use serde_json::json;
 use std::sync::Arc;
@@ -18,7 +19,8 @@ const BRANCHES: &str = "branch_traffic:";
 
 impl Tree {
     /// Sends a message. It is on disk when this returns, with its body.
-    pub async fn send(&self, by: Pid, order: MessageOrder) -> Result<MessageId, Stop> {
+    pub async fn send(&self, by: impl Into<TreeCaller>, order: MessageOrder) -> Result<MessageId, Stop> {
+        let TreeCaller { pid: by, asked } = by.into();
         check(&order)?;
         if let Some(refusal) = self.ledger.flood_refusal(by) {
             return Err(refusal.into());
@@ -28,8 +30,8 @@ impl Tree {
         let input = json!({ "to": to, "kind": mail.order.kind, "bytes": mail.bytes });
         let call = TreeCall { by, tool: "message.send", input, about: Some(TreeRequest::Send { to }), read_only: false };
         let sent = self
-            .commit_call(call, |world, _, now_ms| {
-                let (events, arrivals) = mail.events(world, by, now_ms)?;
+            .commit_asked(call, asked, |world, _, now_ms| {
+                let (events, arrivals, unseen_by) = mail.events(world, by, now_ms)?;
                 let id = arrivals[0].id;
                 Ok(CallEffect { events, output: json!({ "message": id }), value: arrivals })
             })

@@ -5,7 +5,8 @@
 
 use crate::calls::{CallEffect, TreeCall};
 use crate::order::SpawnOrder;
-use crate::{Tree, TreeFuture};
+use crate::program::is_visible;
+use crate::{Tree, TreeCaller, TreeFuture};
 use gate::TreeRequest;
 use serde_json::json;
 use std::borrow::Cow;
@@ -25,11 +26,12 @@ const NAME_CHARS_MAX: usize = 128;
 
 impl Tree {
     /// Spawns a process and starts its program. Done when the program is ready.
-    pub fn spawn(&self, by: Pid, order: SpawnOrder) -> TreeFuture<'_, Result<Pid, Stop>> {
-        Box::pin(self.spawn_and_start(by, order))
+    pub fn spawn(&self, by: impl Into<TreeCaller>, order: SpawnOrder) -> TreeFuture<'_, Result<Pid, Stop>> {
+        Box::pin(self.spawn_and_start(by.into(), order))
     }
 
-    async fn spawn_and_start(&self, by: Pid, order: SpawnOrder) -> Result<Pid, Stop> {
+    async fn spawn_and_start(&self, caller: TreeCaller, order: SpawnOrder) -> Result<Pid, Stop> {
+        let by = caller.pid;
         let (first, schedule) = (order.initial_task.clone(), order.schedule.clone());
         if let Some(schedule) = &schedule {
             Tree::cron_next(&schedule.cron, "", 0, 1)?;
@@ -97,7 +99,7 @@ impl Tree {
         });
     }
 
-    async fn record_spawn(&self, by: Pid, order: SpawnOrder) -> Result<Pid, Stop> {
+    async fn record_spawn(&self, TreeCaller { pid: by, asked }: TreeCaller, order: SpawnOrder) -> Result<Pid, Stop> {
         let is_top = by == Pid::KERNEL || by == Pid::OPERATOR;
         let parent = order.parent.unwrap_or(by);
         self.check_order(&order, is_top)?;
@@ -134,7 +136,7 @@ impl Tree {
         let name = order.name.clone();
         let program = program(order, original.clone());
         let call = TreeCall { by, tool: "proc.spawn", input, about: Some(about), read_only: false };
-        let spawned = self.commit_call(call, |world, _, _| {
+        let spawned = self.commit_asked(call, asked, |world, _, _| {
             // It may have ended since the gate looked.
             if world.processes.get(&parent).is_some_and(|process| process.state.alive()) {
                 Ok(effect(world, parent, &name, &user, &program))
@@ -225,6 +227,13 @@ impl Tree {
             let exit = ProcessExit { reason: EndReason::Normal, ..ProcessExit::default() };
             let mut events = world.ending(pid, true, reason, exit);
             let parent = world.processes.get(&pid).and_then(|process| process.parent).unwrap_or(Pid::KERNEL);
+        if matches!(self.ledger.redactor.text(&order.image), Cow::Owned(_)) {
+            // It would be started by what the record has of it.
+            return bad("the image looks like a secret, which no record keeps: give it another name");
+        }
+        if order.model.chars().count() > MODEL_CHARS_MAX || order.model.contains(char::is_control) {
+            return bad("the model must be a line of at most 256 characters");
+        }
             let has_children = world.processes.values().any(|process| process.parent == Some(pid));
             if !events.is_empty() && !has_children {
                 events.push(ProcCollected { pid, task: None, by: parent }.into());

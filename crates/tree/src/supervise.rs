@@ -17,9 +17,20 @@ use world::{
     TaskState, World,
 };
 
-/// How often a program is asked how it is, and how often in a row it may not answer.
-const HEARTBEAT_EVERY: Duration = Duration::from_secs(10);
-const MISSES_MAX: u32 = 6;
+/// How often a program is asked how it is, how long it has for its answer, and how often in a row it may miss.
+#[derive(Clone, Copy, Debug)]
+pub struct HeartbeatTerms {
+    pub every: Duration,
+    pub within: Duration,
+    pub misses_max: u32,
+}
+
+impl Default for HeartbeatTerms {
+    fn default() -> HeartbeatTerms {
+        HeartbeatTerms { every: Duration::from_secs(10), within: Duration::from_secs(5), misses_max: 6 }
+    }
+}
+
 /// More crashes than this within the time, and a daemon is given up.
 const CRASHES_MAX: usize = 5;
 const CRASHES_WITHIN_MS: i64 = 60_000;
@@ -69,9 +80,10 @@ impl Tree {
 
     /// Comes back when a program does not answer any more.
     async fn ask_how_it_is(&self, live: &LiveProgram) {
+        let terms = *self.heartbeats.lock();
         let (mut misses, mut last) = (0, None);
         loop {
-            tokio::time::sleep(HEARTBEAT_EVERY).await;
+            tokio::time::sleep(terms.every).await;
             if live.is_held() {
                 misses = 0;
                 continue;
@@ -88,7 +100,7 @@ impl Tree {
                 Err(error) if error.code() == Some(hive::tonic::Code::Unimplemented) => misses = 0,
                 Err(_) => misses += 1,
             }
-            if misses >= MISSES_MAX {
+            if misses >= terms.misses_max {
                 return;
             }
         }
@@ -104,8 +116,9 @@ impl Tree {
         if !self.ledger.look(|world| is_alive(world, pid)) {
             return;
         }
-        if let Err(fault) = self.ledger.progress(pid, None, reported) {
-            world::log!("skep: what process {pid} says of itself was not recorded: {fault}");
+        match self.ledger.progress(pid, None, reported) {
+            Ok(()) => self.end_used_up(pid),
+            Err(fault) => world::log!("skep: what process {pid} says of itself was not recorded: {fault}"),
         }
     }
 

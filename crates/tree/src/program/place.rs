@@ -17,7 +17,7 @@ use sandbox::{
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tokio::net::unix::pipe;
 use tokio::sync::watch;
 use world::{Fault, Pid, ZoneId};
@@ -36,6 +36,8 @@ pub(super) struct PlacedProgram {
     pub reach: ProgramReach,
     pub core: Option<ServerHandle>,
 }
+    /// Why it never ran, once that is known.
+    pub unrun: Arc<OnceLock<String>>,
 
 /// The way to what it listens on.
 pub(super) enum ProgramReach {
@@ -99,6 +101,8 @@ impl Tree {
             tokio::spawn(gateway.serve(listener, over));
         }
         tokio::spawn(async move {
+        let unrun: Arc<OnceLock<String>> = Arc::default();
+        let reason = Arc::clone(&unrun);
             let exit = job.wait().await;
             if let Err(error) = room.close().await {
                 world::log!("skep: the sandbox of process {pid} was not closed in order: {error}");
@@ -111,7 +115,7 @@ impl Tree {
                 }
             }));
         });
-        Ok(PlacedProgram { control: ProgramControl::Room(control), stdout, stderr, ended, reach: ProgramReach::Room(inlets), core })
+        Ok(PlacedProgram { control: ProgramControl::Room(control), stdout, stderr, ended, reach: ProgramReach::Room(inlets), core, unrun })
     }
 
     /// Starts the job; Python by either of its names.
@@ -166,9 +170,9 @@ impl Tree {
         let core = face.address().ok_or_else(|| failed("the kernel listens nowhere that a program outside sandboxes could reach"))?;
         let mut variables = self.variables.clone();
         variables.extend(self.contract_variables(plan, &core));
-        if !core.starts_with("unix:") {
-            variables.push(("SKEP_SECRET".to_owned(), self.secrets.issue(plan.process.pid.0).map_err(failed)?));
-        }
+        // On the socket its credentials prove who it is; on a port, this.
+        variables.push(("SKEP_SECRET".to_owned(), self.secrets.issue(plan.process.pid.0).map_err(failed)?));
+        let branch = self.branch_of(plan.process.pid)?;
         let mut started = None;
         for python in ["python3", "python"] {
             let words = self.command(plan, python, &core);
@@ -189,7 +193,7 @@ impl Tree {
         });
         let control = ProgramControl::Host(program);
         let (stdout, stderr) = (receiver(stdout)?, receiver(stderr)?);
-        Ok(PlacedProgram { control, stdout, stderr, ended, reach: ProgramReach::Loopback, core: None })
+        Ok(PlacedProgram { control, stdout, stderr, ended, reach: ProgramReach::Loopback, core: None, unrun: Arc::default() })
     }
 }
 
@@ -198,6 +202,12 @@ fn ended_by(exit: Exit) -> ProgramEnd {
         Exit::Code(code) => ProgramEnd { code: Some(code), signal: None },
         Exit::Signal(signal) => ProgramEnd { code: None, signal: Some(signal) },
     }
+/// A folder of the host as a room shows it. What is secret in it is looked for at each start.
+fn without_secrets(folder: PathBuf) -> Result<HostShare, world::Refusal> {
+    let masked = room::secret_files(&folder)?;
+    Ok(HostShare { masked, ..HostShare::read_only(&folder, &folder) })
+}
+
 }
 
 fn limits_of(plan: &StartPlan) -> Limits {

@@ -48,7 +48,7 @@ const PARTS: [Part; 11] = [
     Part { name: "door", programs: &["door"], needs_skep: true, measure: door::measure },
     Part { name: "clients", programs: &["keystroke"], needs_skep: true, measure: clients::measure },
     Part { name: "gateway", programs: &["gateway"], needs_skep: true, measure: gateway::measure },
-    Part { name: "tree", programs: &["tree", "mail"], needs_skep: false, measure: tree::measure },
+    Part { name: "tree", programs: &["tree", "mail"], needs_skep: true, measure: tree::measure },
     Part { name: "weight", programs: &[], needs_skep: true, measure: weight::measure },
 ];
 

@@ -225,8 +225,16 @@ impl TreeEvents {
         }
         if sent.copy_of.is_some() {
             return;
+                // An entry that was removed meanwhile has no name any more.
+                let (cron_name, started_ms) = self.ledger.look(|world| {
+                    let entry = world.crons.get(&ended.cron);
+                    (entry.map(|entry| entry.spec.name.clone()), entry.and_then(|entry| entry.last.as_ref()).map(|run| run.started_ms))
+                });
+                let took_ms = started_ms.map_or(0, |started_ms| at.at_ms.saturating_sub(started_ms).max(0));
         }
         let name = self.known(sent.pid.0).name;
+                    ("cron_name".to_owned(), cron_name.unwrap_or_default()),
+                    ("duration_ms".to_owned(), took_ms.to_string()),
         self.ready.push_back(TreeEvent {
             kind: "message_sent".into(),
             ppid: to,

@@ -9,6 +9,7 @@ mod lives;
 mod random;
 mod rooms;
 mod rules;
+mod runtimes;
 
 use std::process::ExitCode;
 use testkit::harness::{self, Test};
@@ -33,5 +34,6 @@ fn main() -> ExitCode {
     let random = random::tests().into_iter().map(|test| named("random", test));
     let rooms = rooms::tests().into_iter().map(|test| named("rooms", test));
     let rules = rules::tests().into_iter().map(|test| named("rules", test));
-    harness::main(&brains.chain(letters).chain(lives).chain(random).chain(rooms).chain(rules).collect::<Vec<_>>())
+    let runtimes = runtimes::tests().into_iter().map(|test| named("runtimes", test));
+    harness::main(&brains.chain(letters).chain(lives).chain(random).chain(rooms).chain(rules).chain(runtimes).collect::<Vec<_>>())
 }

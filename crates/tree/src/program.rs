@@ -3,6 +3,7 @@
 //! **Invariant.** A process has at most one program, and a program that is not ready yet is killed when whoever starts it gives up. Where a
 //! program is to run in a room and the room cannot be closed, nothing runs.
 
+pub(crate) mod branch;
 mod environment;
 mod place;
 
@@ -20,7 +21,7 @@ use tokio::sync::watch;
 use world::event::ProcStarted;
 use world::{EndReason, Event, Fault, FaultKind, Pid, Process, ProcessState, Program, ProgramOriginal, ProgramRun, ProgramRuntime, World};
 
-pub(crate) use environment::session_stamp;
+pub(crate) use environment::{is_visible, session_stamp};
 
 /// A folder that a program may write, by HiveKernel's name for it.
 pub(crate) const WORKSPACE: &str = "agent.workspace";
@@ -82,11 +83,10 @@ impl Tree {
             return Err(failed("it was ended before it was ready"));
         }
         self.attend(&live);
-        Ok(live)
         self.hold_if_paused(&live).await;
+        Ok(live)
     }
 
-    /// Has a start under way give up.
     /// Whoever paused the process meanwhile found no program to hold.
     async fn hold_if_paused(&self, live: &LiveProgram) {
         let is_paused = |world: &World| world.processes.get(&live.pid).is_some_and(|process| process.state == ProcessState::Paused);
@@ -99,6 +99,7 @@ impl Tree {
         }
     }
 
+    /// Has a start under way give up.
     pub(crate) fn cancel_start(&self, pid: Pid) {
         if let Some(start) = self.starting.lock().get(&pid) {
             start.cancel.send_replace(true);

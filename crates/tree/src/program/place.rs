@@ -5,6 +5,7 @@
 
 use super::environment::is_visible;
 use super::{CPU_MILLI, MEMORY_MB, StartPlan, WORKSPACE, failed};
+use crate::spawn::PROGRAMS;
 use crate::live::{ProgramControl, ProgramEnd};
 use crate::{CoreFace, Tree};
 use gate::RoomRuntime;
@@ -35,9 +36,9 @@ pub(super) struct PlacedProgram {
     pub ended: watch::Receiver<Option<ProgramEnd>>,
     pub reach: ProgramReach,
     pub core: Option<ServerHandle>,
-}
     /// Why it never ran, once that is known.
     pub unrun: Arc<OnceLock<String>>,
+}
 
 /// The way to what it listens on.
 pub(super) enum ProgramReach {
@@ -100,9 +101,9 @@ impl Tree {
             let over = async move { drop(over.wait_for(Option::is_some).await) };
             tokio::spawn(gateway.serve(listener, over));
         }
-        tokio::spawn(async move {
         let unrun: Arc<OnceLock<String>> = Arc::default();
         let reason = Arc::clone(&unrun);
+        tokio::spawn(async move {
             let exit = job.wait().await;
             if let Err(error) = room.close().await {
                 world::log!("skep: the sandbox of process {pid} was not closed in order: {error}");
@@ -110,7 +111,9 @@ impl Tree {
             end.send_replace(Some(match exit {
                 Ok(end) => ended_by(end.exit),
                 Err(error) => {
-                    world::log!("skep: how the program of process {pid} ended is not known: {error}");
+                    let why = error.to_string();
+                    world::log!("skep: how the program of process {pid} ended is not known: {why}");
+                    reason.get_or_init(|| why);
                     ProgramEnd { code: None, signal: None }
                 }
             }));
@@ -133,6 +136,7 @@ impl Tree {
         spec.env = variables.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
         spec.profile = Profile::StandardNet;
         spec.limits = limits_of(plan);
+        spec.branch = self.branch_of(plan.process.pid)?;
         spec.doors = doors.to_vec();
         spec.inlets = INLETS;
         let started = room.spawn(spec, Stdio::Null, Stdio::Fd(out), Stdio::Fd(err)).await;
@@ -150,13 +154,14 @@ impl Tree {
         private_folder(&project)?;
         let shown = self.shown_folders(plan);
         let mut spec = WorkspaceSpec::new(&project, &work);
-        let image = Path::new(&plan.program.image);
-        let program = image.parent().filter(|folder| image.is_absolute() && !is_visible(folder)).map(Path::to_owned);
-        let all = shown.into_iter().chain(program.filter(|folder| !self.home.starts_with(folder) && !folder.starts_with(&self.home)));
+        // What its image says of itself opens nothing: a spawn says which folders of programs its room shows.
+        let programs = plan.original.metadata.get(PROGRAMS).into_iter().flat_map(|text| text.lines()).map(PathBuf::from);
+        let all = shown.into_iter().chain(programs.filter(|folder| !self.home.starts_with(folder) && !folder.starts_with(&self.home)));
         let mut shares: Vec<PathBuf> = all.filter(|folder| !is_visible(folder)).collect();
         shares.sort();
         shares.dedup();
-        spec.shares = shares.iter().map(|folder| HostShare::read_only(folder, folder)).collect();
+        let shown = tokio::task::spawn_blocking(move || shares.into_iter().map(without_secrets).collect::<Result<Vec<_>, _>>()).await;
+        spec.shares = shown.map_err(failed)?.map_err(failed)?;
         if let Some(workspace) = plan.original.metadata.get(WORKSPACE).map(PathBuf::from).filter(|path| path.is_absolute()) {
             std::fs::create_dir_all(&workspace).map_err(|error| Fault::io("make", &workspace, error))?;
             spec.binds.push(Bind { source: workspace.clone(), target: workspace, writable: true });
@@ -178,7 +183,7 @@ impl Tree {
             let words = self.command(plan, python, &core);
             let mut command = std::process::Command::new(&words[0]);
             command.args(&words[1..]).env_clear().envs(variables.iter().map(|(name, value)| (name, value)));
-            started = match HostProgram::start(command).await {
+            started = match HostProgram::start(command, branch.as_ref()).await {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
                 other => Some(other.map_err(failed)?),
             };
@@ -197,17 +202,17 @@ impl Tree {
     }
 }
 
-fn ended_by(exit: Exit) -> ProgramEnd {
-    match exit {
-        Exit::Code(code) => ProgramEnd { code: Some(code), signal: None },
-        Exit::Signal(signal) => ProgramEnd { code: None, signal: Some(signal) },
-    }
 /// A folder of the host as a room shows it. What is secret in it is looked for at each start.
 fn without_secrets(folder: PathBuf) -> Result<HostShare, world::Refusal> {
     let masked = room::secret_files(&folder)?;
     Ok(HostShare { masked, ..HostShare::read_only(&folder, &folder) })
 }
 
+fn ended_by(exit: Exit) -> ProgramEnd {
+    match exit {
+        Exit::Code(code) => ProgramEnd { code: Some(code), signal: None },
+        Exit::Signal(signal) => ProgramEnd { code: None, signal: Some(signal) },
+    }
 }
 
 fn limits_of(plan: &StartPlan) -> Limits {

@@ -116,6 +116,7 @@ impl Tree {
             from: escalation.from,
             from_name: from_name.unwrap_or_default(),
             from_parent: None,
+            from_user: String::new(),
             to: Recipient::Process(escalation.at),
             relation: SenderRelation::Child,
             kind: KIND.to_owned(),

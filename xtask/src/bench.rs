@@ -50,7 +50,7 @@ const PARTS: [Part; 12] = [
     Part { name: "clients", programs: &["keystroke"], needs_skep: true, measure: clients::measure },
     Part { name: "gateway", programs: &["gateway"], needs_skep: true, measure: gateway::measure },
     Part { name: "plan", programs: &["plan"], needs_skep: false, measure: plan::measure },
-    Part { name: "tree", programs: &["tree", "mail"], needs_skep: false, measure: tree::measure },
+    Part { name: "tree", programs: &["tree", "mail"], needs_skep: true, measure: tree::measure },
     Part { name: "weight", programs: &[], needs_skep: true, measure: weight::measure },
 ];
 

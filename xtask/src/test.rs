@@ -1,6 +1,6 @@
 //! The tests, with what they need.
 
-use crate::run::{cargo, has, run};
+use crate::run::{cargo, has, root, run};
 use anyhow::{Result, bail};
 use std::process::Command;
 
@@ -36,7 +36,12 @@ pub fn test(arguments: &[String]) -> Result<()> {
     }
     run(command.args(arguments))?;
     // Whoever names tests means those of the workspace.
-    if arguments.is_empty() { run(&mut Command::new("sdk/python/check")) } else { Ok(()) }
+    if !arguments.is_empty() {
+        return Ok(());
+    }
+    run(&mut Command::new("sdk/python/check"))?;
+    // The contract suite once more, on the kernel that the tests above have built.
+    run(Command::new("sdk/python/check").arg("contract").env("SKEP_BIN", root().join("target/debug/skep")))
 }
 
 /// What the tests need, all of it.

@@ -34,3 +34,4 @@ pub use script_file::read_script;
 pub use session::{Leave, TalkArchive, TalkPosition, TalkSession};
 pub use talk::{TALK, TalkSeat, Talks, hook_command, is_talk, last_lines, newest_conversation};
 pub use transcript::ClientTranscript;
+pub use tree_tools::{TreeTool, call_tree, recall_tree, tree_call, tree_tools};

@@ -6,7 +6,7 @@
 //! the tree, which pass the same gate.
 
 use crate::CallDoor;
-use crate::tree_tools::{self, TreeTools};
+use crate::tree_tools::{call_tree, tree_call, tree_tools};
 use gate::{CallEnd, CallOutcome, PERSON_ASK, Request};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
@@ -36,12 +36,11 @@ pub struct RoomTools {
     /// The call that runs the client: what it asks for here is part of that.
     run: Request,
     call: CallId,
-    tree: TreeTools,
 }
 
 impl RoomTools {
     pub fn new(door: Arc<dyn CallDoor>, run: &Request, call: CallId) -> RoomTools {
-        RoomTools { door, run: run.clone(), call, tree: TreeTools::default() }
+        RoomTools { door, run: run.clone(), call }
     }
 
     /// Serves until `over`; then every connection ends.
@@ -125,7 +124,7 @@ impl RoomTools {
 
     /// Calls a tool, and says what came of it.
     async fn call(&self, name: &str, arguments: &Value) -> Value {
-        let outcome = if tree_tools::NAMES.contains(&name) {
+        let outcome = if tree_call(name).is_some() {
             self.direct(name, arguments).await.map(|value| (value.to_string(), false))
         } else {
             self.run(name, arguments).await
@@ -142,7 +141,7 @@ impl RoomTools {
     /// A call of the process tree, by the process that this room is.
     async fn direct(&self, name: &str, arguments: &Value) -> Result<Value, world::Stop> {
         let tree = self.door.tree().ok_or_else(|| Refusal::new(Code::WrongState, "there is no process tree here"))?;
-        self.tree.call(&tree, self.run.pid, name, arguments).await
+        call_tree(&tree, self.run.pid.into(), name, arguments).await
     }
 
     /// A tool that is called through the door. Gives its text, and whether that tells of a failure.
@@ -204,7 +203,10 @@ fn cards() -> Vec<Value> {
             "inputSchema": { "type": "object", "required": ["question"], "properties": { "question": { "type": "string" } } },
         }),
     ];
-    own.into_iter().chain(tree_tools::cards()).collect()
+    let of_tree = tree_tools()
+        .into_iter()
+        .map(|tool| json!({ "name": tool.name, "description": tool.description, "inputSchema": tool.input_schema }));
+    own.into_iter().chain(of_tree).collect()
 }
 
 fn plain(status: StatusCode) -> Response<Full<Bytes>> {

@@ -1,187 +1,165 @@
-//! The process tree as tools of a brain in a room: it spawns agents, directs them, and speaks with them.
+//! The process tree as tools of a brain: it spawns agents, directs them, and speaks with them.
 //!
-//! Each tool is a call of the room's own process, by the tree's own methods: gate, policy, budgets and journal hold as for everybody, and the
-//! task's tool lists with them. **Invariant.** NoInput that a brain says here names who asks: the listener of its room is the identity.
+//! A vendor's client finds them in its room, the built-in brain among its other tools. Each is a call of the brain's own process, by the tree's own
+//! methods: gate, policy, budgets and journal hold as for everybody, and the task's tool lists with them. **Invariant.** Nothing that a brain says here
+//! names who asks. What is on record of a call is enough to tell its outcome again ([`recall`]), so a brain that is taken up again does nothing twice.
 
 mod cards;
 mod input;
 
-pub(crate) use cards::cards;
-
+use cards::cards;
 use input::{
     ArtifactInput, ArtifactsInput, Awaited, EscalateInput, KillInput, MailInput, NoInput, SendInput, SpawnInput, StoreInput, WaitInput,
     WorkInput,
 };
-use parking_lot::Mutex;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
-use tokio::task::JoinHandle;
-use tree::{ProcessView, ReadArtifact, ReceivedMessage, Tree};
-use world::{Code, ExecuteResult, Fault, FaultKind, Pid, Refusal, Stop};
+use tree::{EscalationReply, ProcessView, ReadArtifact, ReceivedMessage, Tree, TreeCaller};
+use world::{Code, EscalationId, Pid, Refusal, Stop, TaskId};
 
-/// What the tools are called, in the order of their cards.
-pub(crate) const NAMES: [&str; 11] = [
-    "agent_spawn",
-    "agent_execute",
-    "agent_wait",
-    "agent_kill",
-    "agent_list",
-    "message_send",
-    "message_read",
-    "escalate",
-    "artifact_store",
-    "artifact_read",
-    "artifact_list",
+/// What the tools are called, in the order of their cards, and the call that each is.
+pub(crate) const NAMES: [(&str, &str); 11] = [
+    ("agent_spawn", "proc.spawn"),
+    ("agent_execute", "proc.execute"),
+    ("agent_wait", "proc.wait"),
+    ("agent_kill", "proc.kill"),
+    ("agent_list", "proc.info"),
+    ("message_send", "message.send"),
+    ("message_read", "message.read"),
+    ("escalate", "escalation.raise"),
+    ("artifact_store", "artifact.store"),
+    ("artifact_read", "artifact.read"),
+    ("artifact_list", "artifact.read"),
 ];
 
+/// Those that only look.
+const READS: [&str; 3] = ["agent_list", "artifact_read", "artifact_list"];
 /// Characters of bodies and contents in one answer.
 const TEXT_CHARS: usize = 40_000;
 /// Messages in one answer.
 const MESSAGES_MAX: usize = 32;
-/// Tasks for children that are not waited for at once.
-const WORKS_MAX: usize = 64;
 
-/// A task that a child works on.
-type RunningWork = JoinHandle<Result<ExecuteResult, Stop>>;
-
-/// The tools of one room.
-#[derive(Default)]
-pub(crate) struct TreeTools {
-    works: Mutex<Works>,
+/// A tool of the tree as a brain is told of it.
+pub struct TreeTool {
+    pub name: &'static str,
+    /// The call that it is, by the name that policies know.
+    pub call: &'static str,
+    pub read_only: bool,
+    pub description: String,
+    pub input_schema: Value,
 }
 
-/// Tasks whose results the brain has not heard.
-#[derive(Default)]
-struct Works {
-    last: u64,
-    /// `None` while one call waits for it.
-    open: BTreeMap<u64, Option<RunningWork>>,
+/// All of them.
+pub fn tree_tools() -> Vec<TreeTool> {
+    let all = NAMES.into_iter().zip(cards());
+    let tool = |((name, call), mut card): ((&'static str, &'static str), Value)| TreeTool {
+        name,
+        call,
+        read_only: READS.contains(&name),
+        description: card["description"].as_str().unwrap_or_default().to_owned(),
+        input_schema: card["inputSchema"].take(),
+    };
+    all.map(tool).collect()
 }
 
-impl TreeTools {
-    /// Calls a tool for the process `by`.
-    pub async fn call(&self, tree: &Arc<Tree>, by: Pid, name: &str, arguments: &Value) -> Result<Value, Stop> {
-        match name {
-            "agent_spawn" => {
-                let order = input::read::<SpawnInput>(arguments)?.order()?;
-                Ok(json!({ "pid": tree.spawn(by, order).await? }))
-            }
-            "agent_execute" => self.execute(tree, by, input::read(arguments)?).await,
-            "agent_wait" => self.wait(tree, by, input::read(arguments)?).await,
-            "agent_kill" => {
-                let ended = tree.kill(by, input::read::<KillInput>(arguments)?.order(), true).await?;
-                Ok(json!({ "ended": ended }))
-            }
-            "agent_list" => {
-                let NoInput {} = input::read(arguments)?;
-                let shown = |views: Vec<ProcessView>| views.iter().map(shown_process).collect::<Vec<_>>();
-                let (own, below, beside) = (tree.info(by, by)?, tree.children(by, true, None)?, tree.siblings(by)?);
-                Ok(json!({ "you": shown_process(&own), "below": shown(below), "beside": shown(beside) }))
-            }
-            "message_send" => {
-                let order = input::read::<SendInput>(arguments)?.order()?;
-                Ok(json!({ "message": tree.send(by, order).await? }))
-            }
-            "message_read" => read_messages(tree, by, input::read(arguments)?).await,
-            "escalate" => {
-                let reply = tree.escalate(by, input::read::<EscalateInput>(arguments)?.order()).await?;
-                let (escalation, with, review) = (reply.escalation, reply.with, reply.review);
-                Ok(
-                    json!({ "escalation": escalation, "with": with, "handled": reply.is_handled, "response": reply.response, "review": review }),
-                )
-            }
-            "artifact_store" => {
-                let id = tree.store(by, input::read::<StoreInput>(arguments)?.order()).await?;
-                Ok(json!({ "artifact": id }))
-            }
-            "artifact_read" => read_artifact(tree, by, input::read(arguments)?).await,
-            "artifact_list" => {
-                let ArtifactsInput { prefix, stored_by } = input::read(arguments)?;
-                let found = tree.artifacts(by, &prefix, stored_by.map(Pid)).await?;
-                let shown = found.iter().map(|one| {
-                    let (id, key, version, by, bytes) = (one.id, &one.key, one.version, one.owner, one.bytes);
-                    json!({ "id": id, "key": key, "version": version, "by": by, "bytes": bytes, "type": one.content_type, "visibility": one.visibility })
-                });
-                Ok(json!({ "artifacts": shown.collect::<Vec<_>>() }))
-            }
-            other => Err(Refusal::new(Code::NotFound, format!("there is no tool `{other}`")).into()),
+/// The call that a tool of the tree is; `None` for every other tool.
+pub fn tree_call(tool: &str) -> Option<&'static str> {
+    NAMES.iter().find(|(name, _)| *name == tool).map(|(_, call)| *call)
+}
+
+/// Calls a tool.
+pub async fn call_tree(tree: &Tree, caller: TreeCaller, name: &str, arguments: &Value) -> Result<Value, Stop> {
+    let by = caller.pid;
+    match name {
+        "agent_spawn" => {
+            let order = input::read::<SpawnInput>(arguments)?.order()?;
+            Ok(json!({ "pid": tree.spawn(caller, order).await? }))
         }
-    }
-
-    async fn execute(&self, tree: &Arc<Tree>, by: Pid, input: WorkInput) -> Result<Value, Stop> {
-        let (target, order, wait) = input.order()?;
-        let work = {
-            let mut works = self.works.lock();
-            if works.open.len() >= WORKS_MAX {
-                let full = Refusal::new(Code::Exhausted, format!("{WORKS_MAX} tasks are at work, and nobody asked for their results"));
-                return Err(full.hint("ask for one with agent_wait").into());
-            }
-            works.last += 1;
-            let (work, tree) = (works.last, tree.clone());
-            let running = tokio::spawn(async move { tree.execute(by, target, order, true).await });
-            works.open.insert(work, Some(running));
-            work
-        };
-        self.result_of(work, wait).await
-    }
-
-    async fn wait(&self, tree: &Tree, by: Pid, input: WaitInput) -> Result<Value, Stop> {
-        match input.order()? {
+        "agent_execute" => {
+            let (target, order, wait) = input::read::<WorkInput>(arguments)?.order()?;
+            let work = tree.assign(caller, target, order, true).await?;
+            result_of(tree, by, work, wait).await
+        }
+        "agent_wait" => match input::read::<WaitInput>(arguments)?.order()? {
             (Awaited::End(target), wait) => {
                 let exit = tree.wait(by, target, Some(wait), true).await?;
                 Ok(json!({ "pid": target, "ended": exit }))
             }
-            (Awaited::Work(work), wait) => self.result_of(work, wait).await,
+            (Awaited::Work(work), wait) => result_of(tree, by, TaskId(work), wait).await,
+        },
+        "agent_kill" => {
+            let ended = tree.kill(caller, input::read::<KillInput>(arguments)?.order(), true).await?;
+            Ok(json!({ "ended": ended }))
         }
-    }
-
-    /// The result of a task, or that it is still at work.
-    async fn result_of(&self, work: u64, wait: Duration) -> Result<Value, Stop> {
-        let mut claimed = ClaimedWork::take(&self.works, work)?;
-        let Some(running) = &mut claimed.running else { return Err(unheard(work).into()) };
-        let Ok(done) = tokio::time::timeout(wait, running).await else {
-            return Ok(json!({ "work": work, "running": true, "hint": "ask again with agent_wait and this `work`" }));
-        };
-        claimed.running = None;
-        let done = done.map_err(|error| Fault::new(FaultKind::Bug, "a task was lost", error))?;
-        Ok(json!({ "result": done? }))
-    }
-}
-
-/// Work that one call waits for. What is not over when the call ends, also because its client hung up, waits for the next one.
-struct ClaimedWork<'a> {
-    works: &'a Mutex<Works>,
-    work: u64,
-    running: Option<RunningWork>,
-}
-
-impl<'a> ClaimedWork<'a> {
-    fn take(works: &'a Mutex<Works>, work: u64) -> Result<ClaimedWork<'a>, Refusal> {
-        let running = match works.lock().open.get_mut(&work) {
-            None => return Err(unheard(work)),
-            Some(place) => place.take(),
-        };
-        match running {
-            None => Err(Refusal::new(Code::WrongState, format!("another call waits for work {work}"))),
-            running => Ok(ClaimedWork { works, work, running }),
+        "agent_list" => {
+            let NoInput {} = input::read(arguments)?;
+            let shown = |views: Vec<ProcessView>| views.iter().map(shown_process).collect::<Vec<_>>();
+            let (own, below, beside) = (tree.info(by, by)?, tree.children(by, true, None)?, tree.siblings(by)?);
+            Ok(json!({ "you": shown_process(&own), "below": shown(below), "beside": shown(beside) }))
         }
-    }
-}
-
-impl Drop for ClaimedWork<'_> {
-    fn drop(&mut self) {
-        let mut works = self.works.lock();
-        match self.running.take() {
-            None => drop(works.open.remove(&self.work)),
-            running => drop(works.open.insert(self.work, running)),
+        "message_send" => {
+            let order = input::read::<SendInput>(arguments)?.order()?;
+            Ok(json!({ "message": tree.send(caller, order).await? }))
         }
+        "message_read" => read_messages(tree, by, input::read(arguments)?).await,
+        "escalate" => Ok(shown_escalation(tree.escalate(caller, input::read::<EscalateInput>(arguments)?.order()).await?)),
+        "artifact_store" => {
+            let id = tree.store(caller, input::read::<StoreInput>(arguments)?.order()).await?;
+            Ok(json!({ "artifact": id }))
+        }
+        "artifact_read" => read_artifact(tree, by, input::read(arguments)?).await,
+        "artifact_list" => {
+            let ArtifactsInput { prefix, stored_by } = input::read(arguments)?;
+            let found = tree.artifacts(by, &prefix, stored_by.map(Pid)).await?;
+            let shown = found.iter().map(|one| {
+                let (id, key, version, by, bytes) = (one.id, &one.key, one.version, one.owner, one.bytes);
+                json!({ "id": id, "key": key, "version": version, "by": by, "bytes": bytes, "type": one.content_type, "visibility": one.visibility })
+            });
+            Ok(json!({ "artifacts": shown.collect::<Vec<_>>() }))
+        }
+        other => Err(Refusal::new(Code::NotFound, format!("there is no tool `{other}`")).into()),
     }
 }
 
-fn unheard(work: u64) -> Refusal {
-    Refusal::new(Code::NotFound, format!("there is no work {work} whose result nobody heard"))
+/// The outcome of a call that was made before, from its record: what it did is not done again, and what it waited for is waited for again. `None`
+/// for what may be made again, because it only looks or waits.
+pub async fn recall_tree(tree: &Tree, by: Pid, name: &str, arguments: &Value, recorded: &Value) -> Option<Result<Value, Stop>> {
+    match name {
+        "agent_spawn" => Some(Ok(json!({ "pid": recorded["pid"] }))),
+        "agent_execute" => {
+            let work: TaskId = recorded["task"].as_str()?.parse().ok()?;
+            let wait = input::read::<WorkInput>(arguments).and_then(WorkInput::order).map(|(_, _, wait)| wait);
+            Some(match wait {
+                Ok(wait) => result_of(tree, by, work, wait).await,
+                Err(refusal) => Err(refusal.into()),
+            })
+        }
+        // A kernel that ended in the middle left some of them alive: to end them is no second act.
+        "agent_kill" => {
+            let ended: Vec<Pid> = serde_json::from_value(recorded["pids"].clone()).ok()?;
+            ended.iter().all(|pid| tree.has_ended(*pid)).then(|| Ok(json!({ "ended": ended })))
+        }
+        "message_send" => Some(Ok(json!({ "message": recorded["message"] }))),
+        "artifact_store" => Some(Ok(json!({ "artifact": recorded["artifact"] }))),
+        "escalate" => {
+            let raised: EscalationId = recorded["escalation"].as_str()?.parse().ok()?;
+            Some(tree.escalation_reply(raised).map(shown_escalation))
+        }
+        _ => None,
+    }
+}
+
+/// The result of work, or that it is still under way.
+async fn result_of(tree: &Tree, by: Pid, work: TaskId, wait: Duration) -> Result<Value, Stop> {
+    Ok(match tree.work_result(by, work, wait).await? {
+        Some(result) => json!({ "result": result }),
+        None => json!({ "work": work.0, "running": true, "hint": "ask again with agent_wait and this `work`" }),
+    })
+}
+
+fn shown_escalation(reply: EscalationReply) -> Value {
+    let (escalation, with, review) = (reply.escalation, reply.with, reply.review);
+    json!({ "escalation": escalation, "with": with, "handled": reply.is_handled, "response": reply.response, "review": review })
 }
 
 /// Messages as they wait, and their acknowledgement on disk before anybody hears them.
@@ -247,38 +225,4 @@ fn shown_process(view: &ProcessView) -> Value {
         "pid": view.pid, "parent": view.parent, "name": view.name, "role": view.role, "tier": view.tier, "state": view.state,
         "runtime": view.runtime, "tokens": view.tokens, "children": view.children, "task": view.task,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn reason(result: Result<Value, Stop>) -> String {
-        match result {
-            Ok(value) => format!("it was not refused: {value}"),
-            Err(stop) => stop.to_string(),
-        }
-    }
-
-    #[tokio::test]
-    async fn work_that_takes_longer_is_heard_once() {
-        let tools = TreeTools::default();
-        let (finish, finished) = tokio::sync::oneshot::channel::<()>();
-        let running = tokio::spawn(async move {
-            finished.await.unwrap();
-            Ok(ExecuteResult { output: "done".into(), ..ExecuteResult::default() })
-        });
-        tools.works.lock().open.insert(1, Some(running));
-        assert_eq!(tools.result_of(1, Duration::ZERO).await.unwrap()["running"], true);
-        // A call that waits, and whose client hangs up in the middle.
-        let waits = tools.result_of(1, Duration::from_secs(60));
-        tokio::pin!(waits);
-        assert!(std::future::poll_fn(|context| std::task::Poll::Ready(waits.as_mut().poll(context).is_pending())).await);
-        assert_eq!(reason(tools.result_of(1, Duration::ZERO).await), "another call waits for work 1");
-        waits.set(tools.result_of(2, Duration::ZERO));
-        assert_eq!(reason(waits.await), "there is no work 2 whose result nobody heard");
-        finish.send(()).unwrap();
-        assert_eq!(tools.result_of(1, Duration::from_secs(60)).await.unwrap()["result"]["output"], "done");
-        assert_eq!(reason(tools.result_of(1, Duration::ZERO).await), "there is no work 1 whose result nobody heard");
-    }
 }

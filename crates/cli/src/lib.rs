@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod bounded_input;
 mod command;
 mod command_error;
 mod console;

@@ -19,7 +19,7 @@ pub(crate) struct NetworkTarget<'a> {
 pub(crate) fn bind(request: &Request, task: Option<TaskId>, session: &str, zone: &str, base: &str) -> String {
     let task = task.map(|task| task.to_string()).unwrap_or_default();
     let hands = if request.hands == Hands::Caller { "caller" } else { "kernel" };
-    let parts = [session, zone, &task, &request.tool, &request.input.to_string(), base, request.run_mode.as_str(), hands];
+    let parts = [session, zone, &task, &request.tool, &request.said().to_string(), base, request.run_mode.as_str(), hands];
     hash::of_parts(&parts.map(str::as_bytes))
 }
 

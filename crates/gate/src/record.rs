@@ -9,7 +9,7 @@ use world::{CallId, Fault, Refusal};
 /// The input of a call as its records hold it.
 pub struct RedactedInput {
     pub input: Value,
-    /// Keyed hash of the exact input.
+    /// Keyed hash of the exact words of the caller.
     pub digest: String,
     /// The exact input, when the record differs from it.
     original: Option<Vec<u8>>,
@@ -18,7 +18,10 @@ pub struct RedactedInput {
 impl RedactedInput {
     pub fn of(ledger: &Ledger, request: &Request) -> RedactedInput {
         let original = request.input.to_string();
-        let digest = ledger.journal().vault().digest(original.as_bytes());
+        let digest = match &request.asked {
+            Some(asked) => ledger.journal().vault().digest(asked.to_string().as_bytes()),
+            None => ledger.journal().vault().digest(original.as_bytes()),
+        };
         let mut input = request.input.clone();
         // Nothing short that looks like no secret is recorded otherwise than it is.
         if original.len() <= KEPT_CHARS && !ledger.redactor.suspects(&original) {

@@ -45,6 +45,8 @@ pub struct Request {
     pub step: Option<StepRef>,
     /// How long its tool may run, beside the tool's own limit.
     pub time_max: Option<Duration>,
+    /// What the caller itself said, where `input` is made of it and leaves something out: answers and outcomes belong to exactly this.
+    pub asked: Option<Arc<Value>>,
 }
 
 impl Request {
@@ -62,10 +64,16 @@ impl Request {
             live: None,
             done_for: None,
             job: JobTerms::default(),
+            asked: None,
             of: None,
             step: None,
             time_max: None,
         }
+    }
+
+    /// The exact words of the caller.
+    pub fn said(&self) -> &Value {
+        self.asked.as_deref().unwrap_or(&self.input)
     }
 
     pub fn who(&self) -> Who {

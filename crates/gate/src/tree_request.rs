@@ -15,6 +15,9 @@ pub enum TreeRequest {
         tier: Tier,
         user: Option<String>,
         tools: Vec<String>,
+        name: String,
+        /// Its program lies where the parent sees nothing.
+        is_image_hidden: bool,
         limits: Box<ProgramLimits>,
         budget: Option<Box<Budget>>,
     },
@@ -26,6 +29,10 @@ pub enum TreeRequest {
     },
     Send {
         to: Recipient,
+    },
+    /// A stream of bytes to another process.
+    Stream {
+        peer: Pid,
     },
     /// The caller alone.
     Own,
@@ -52,12 +59,15 @@ impl TreeRequest {
             ..TreeFacts::default()
         };
         match self {
-            TreeRequest::Spawn { parent, role, tier, user, tools, limits, budget } => TreeFacts {
+            TreeRequest::Spawn { parent, role, tier, user, tools, name, is_image_hidden, limits, budget } => TreeFacts {
                 relation: world.relation(pid, *parent),
                 target_role: Some(*role),
                 target_tier: Some(*tier),
                 target_user: user.clone(),
                 tools: tools.clone(),
+                parent_tools: world.processes.get(parent).and_then(|of| of.program.as_deref()).map(|of| of.tools.clone()).unwrap_or_default(),
+                is_image_hidden: *is_image_hidden,
+                is_name_taken: world.is_name_taken(name),
                 shortage: shortage(world, *parent, limits, budget.as_deref()),
                 ..plain
             },
@@ -67,6 +77,7 @@ impl TreeRequest {
             TreeRequest::Send { to: Recipient::Process(to) } => {
                 TreeFacts { is_unroutable: route(world, pid, *to).is_err(), ..of_target(world, pid, *to, plain) }
             }
+            TreeRequest::Stream { peer } => of_target(world, pid, *peer, plain),
             // A queue is read by those alone who may hear the sender.
             TreeRequest::Send { to: Recipient::Queue(_) } | TreeRequest::Own => plain,
             TreeRequest::Store { key, visibility } => {
@@ -104,6 +115,8 @@ fn shortage(world: &World, parent: Pid, limits: &ProgramLimits, budget: Option<&
     if above.limits().is_some_and(|bound| limits.beyond(bound).is_some()) {
         return Some(SpawnShortage::Limits);
     }
-    let short = budget.and_then(|budget| world.allotment_short(parent, budget, world.now_ms));
+    // Who lives on nothing has nothing to share.
+    let is_used_up = || world.used_up(parent).filter(|_| above.program.is_some());
+    let short = budget.and_then(|budget| world.allotment_short(parent, budget, world.now_ms)).or_else(is_used_up);
     short.map(|_| SpawnShortage::Budget)
 }

@@ -3,12 +3,13 @@
 mod ending;
 pub(crate) mod memory;
 mod own_call;
+mod tree_call;
 
 use crate::talk::TalkEnd;
 use crate::{Kernel, call, hook, merge, project_text};
-use agent::Announced;
+use agent::{Announced, TreeTool};
 use brain::script::BrainScript;
-use brain::{Brain, BrainFault, BrainInput, BrainSpec, CallResult, FurtherTurns, Move, ToolCall};
+use brain::{Brain, BrainFault, BrainInput, BrainSpec, CallResult, FurtherTurns, Move, ToolCall, ToolSpec};
 use compare::RecordedOutcomes;
 pub(crate) use ending::fail;
 use ending::{Stopping, broken_off, fail_or_retry, stop, unasked, ungated};
@@ -21,7 +22,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 use world::event::{BrainSaid, CallLost, TaskParked, TaskStarted};
-use world::{CallId, Code, Hands, Pid, Refusal, RetryCause, ReviewId, Task, TaskId, limits};
+use world::{CallId, Code, Hands, Mode, Pid, Refusal, RetryCause, ReviewId, Task, TaskId, limits};
 use world::{Fault, FaultKind, Stop};
 
 /// How long to wait before a brain that crashed is started again, doubled each time.
@@ -339,6 +340,9 @@ async fn ask_all(
     past.forget();
     let heard: Vec<Option<CallResult>> = calls.iter().map(|call| recorded.take(&kernel.gate, call)).collect();
     let calls = calls.into_iter().zip(known).map(|(call, known)| async {
+        if agent::tree_call(&call.tool).is_some() {
+            return tree_call::make(kernel, task, &call, known).await;
+        }
         match known {
             Some(ended) => Ok((Some(ended), None)),
             None => Ok(match ask(kernel, task, call, Hands::Kernel).await?.end {
@@ -392,13 +396,21 @@ async fn park(kernel: &Kernel, task: &Task, review: ReviewId) -> Result<EpisodeE
     Ok(EpisodeEnd::Asked)
 }
 
+/// The tools of the process tree that a task's brain is told of.
+fn tree_tools_of(task: &Task) -> Vec<ToolSpec> {
+    let may_change = task.present_mode() != Mode::Ask;
+    let is_for_it = |tool: &TreeTool| (may_change || tool.read_only) && task.tool_lists.iter().all(|list| list.has(tool.call));
+    let spec = |tool: TreeTool| ToolSpec { name: tool.name.to_owned(), description: tool.description, input_schema: tool.input_schema };
+    agent::tree_tools().into_iter().filter(is_for_it).map(spec).collect()
+}
+
 pub(crate) async fn open_brain(kernel: &Kernel, task: &Task) -> Result<Box<dyn Brain>, Stop> {
     let spec = BrainSpec::parse(&task.brain).map_err(|unknown| Refusal::new(Code::Unsupported, unknown.to_string()))?;
     let blob = match &spec {
         BrainSpec::Native { .. } => {
             let texts = project_text::read(kernel, task).await?;
             let (model, role) = (spec.model().unwrap_or_default(), kernel.gate.role_text(task)?);
-            return kernel.models.open_native(task, model, &kernel.tools.registry, texts, role);
+            return kernel.models.open_native(task, model, &kernel.tools.registry, tree_tools_of(task), texts, role);
         }
         BrainSpec::Vendor { .. } | BrainSpec::Acp(_) => {
             let gone = || Fault::new(FaultKind::Stopping, "the kernel is stopping", "its last user has gone");

@@ -12,6 +12,7 @@ use crate::queue::TaskMarks;
 use crate::{Kernel, merge};
 use brain::BrainSpec;
 use compare::{Divergence, ReplayEnd, ReplayReport, compare};
+use ledger::Ledger;
 use models::Models;
 use room::RoomContent;
 use workspace::change_set::{self, ChangeSet};
@@ -60,10 +61,27 @@ fn may_be_replayed(models: &Models, task: &Task) -> Result<(), Stop> {
     Ok(())
 }
 
+/// Did the brain of a task ask the process tree for something?
+fn directed_agents(ledger: &Ledger, task: &Task) -> Result<bool, Fault> {
+    let is_of_tree = |event: Event| match event {
+        Event::CallAdmitted(call) => call.pid == task.pid && policy::tree_calls().any(|name| name == call.tool),
+        _ => false,
+    };
+    Ok(ledger.events(task.id, &["call.admitted"])?.into_iter().any(is_of_tree))
+}
+
 impl Kernel {
     /// Runs a task again and says what came out differently.
     pub async fn replay(&self, of: TaskId, timing: bool) -> Result<ReplayReport, Stop> {
         let original = self.ledger.task(of)?;
+        if directed_agents(&self.ledger, &original)? {
+            return Err(Refusal::new(
+                Code::WrongState,
+                format!("{of} asked the process tree for something, and what agents did cannot be replayed"),
+            )
+            .hint("have it done again")
+            .into());
+        }
         may_be_replayed(&self.models, &original)?;
         let queued = self.ledger.events(of, &["task.queued"])?.into_iter().find_map(|event| match event {
             Event::TaskQueued(queued) => Some(queued),

@@ -58,8 +58,8 @@ impl Ledger {
         self.look(|world| {
             let mut in_tree = BTreeMap::<Pid, Spend>::new();
             for (row, guess) in &world.books.guesses {
-                for process in world.ancestry(row.pid) {
-                    in_tree.entry(process.pid).or_default().add(&row.tier, guess.tokens, guess.micros);
+                for pid in world.lineage(row.pid) {
+                    in_tree.entry(pid).or_default().add(&row.tier, guess.tokens, guess.micros);
                 }
             }
             let known = |(pid, account): (&Pid, &Account)| ProcessAccount {
@@ -193,17 +193,36 @@ pub fn check_budget(budget: &Budget) -> Result<(), Refusal> {
     }
 }
 
+/// A process by its number and its name, also one that has left the table.
 fn name(world: &World, pid: Pid) -> String {
-    world.processes.get(&pid).map_or_else(|| pid.to_string(), |process| format!("{pid} {}", process.name))
+    let named = world.processes.get(&pid).map(|process| &process.name);
+    let named = named.or_else(|| world.departed.get(&pid).map(|process| &process.name));
+    named.map_or_else(|| pid.to_string(), |name| format!("{pid} {name}"))
 }
+
+/// Where nobody says on which machine it ran, it was this one.
+const THIS_MACHINE: &str = "this machine";
 
 /// Under which names a row is counted, in the order in which they are shown.
 fn keys(world: &World, by: By, row: &world::Row) -> Vec<(u64, String)> {
     let process = world.processes.get(&row.pid);
+    let departed = world.departed.get(&row.pid);
     match by {
         By::Process => vec![(row.pid.0, name(world, row.pid))],
-        By::Tree => world.ancestry(row.pid).map(|process| (process.pid.0, name(world, process.pid))).collect(),
-        By::User => vec![(0, process.map_or_else(String::new, |process| process.user.clone()))],
+        By::Tree => {
+            let own = departed.map(|_| row.pid);
+            let above = departed.map_or(Some(row.pid), |process| process.parent);
+            let line = own.into_iter().chain(above.into_iter().flat_map(|pid| world.lineage(pid)));
+            line.map(|pid| (pid.0, name(world, pid))).collect()
+        }
+        By::User => {
+            let user = process.map(|process| &process.user).or_else(|| departed.map(|process| &process.user));
+            vec![(0, user.cloned().unwrap_or_default())]
+        }
+        By::Node => {
+            let node = process.and_then(|process| Some(&process.program.as_ref()?.node)).or_else(|| departed.map(|process| &process.node));
+            vec![(0, node.filter(|node| !node.is_empty()).cloned().unwrap_or_else(|| THIS_MACHINE.to_owned()))]
+        }
         By::Zone => {
             let zone = process.and_then(|process| process.zone).and_then(|zone| world.zones.get(&zone));
             vec![(0, zone.map_or_else(|| "-".to_owned(), |zone| zone.path.clone()))]

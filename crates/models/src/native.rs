@@ -92,12 +92,13 @@ impl Models {
         trusted.map(|trusted| trusted.config.models.clone()).unwrap_or_default()
     }
 
-    /// Opens the built-in brain for a task; of these tools it is told those that it may use.
+    /// Opens the built-in brain for a task; of these tools it is told those that it may use, and of those of the process tree.
     pub fn open_native(
         self: &Arc<Self>,
         task: &Task,
         model: &str,
         tools: &tool::Registry,
+        of_tree: Vec<ToolSpec>,
         project_texts: Vec<ProjectText>,
         role_text: String,
     ) -> Result<Box<dyn Brain>, Stop> {
@@ -112,6 +113,7 @@ impl Models {
         let workflow = Some("Workflow state: idle.".to_owned());
         let mut tools = tools_for(tools, may_change);
         tools.retain(|tool| task.tool_lists.iter().all(|list| list.has(&tool.name)));
+        tools.extend(of_tree);
         Ok(Box::new(Native::new(Arc::new(model), Brief { role, role_text, may_change, workflow, pins, project_texts, tools })))
     }
 

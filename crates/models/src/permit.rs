@@ -63,6 +63,8 @@ pub(crate) async fn admit_model(
         host: (!host.is_empty()).then(|| host.to_owned()),
         room,
         tier: tier.to_owned(),
+        // Of which tier the one who asks is.
+        tree: Some(gate::TreeRequest::Own),
         ..Details::of(&request.tool, request.input.clone())
     };
     let facts = gate.describe_without_files(request, details).await?;

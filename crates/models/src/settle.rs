@@ -223,14 +223,14 @@ fn events(world: &World, call: CallId, used: ModelUsed, finished: CallFinished) 
     let mut events = Vec::new();
     if world.books.reserved.contains_key(&call) {
         let of = used.task;
-        for process in world.ancestry(used.pid) {
-            let Some(account) = world.books.accounts.get(&process.pid) else { continue };
+        for pid in world.lineage(used.pid) {
+            let Some(account) = world.books.accounts.get(&pid).filter(|_| world.processes.contains_key(&pid)) else { continue };
             let mut after = account.clone();
             after.spent.micros = after.spent.micros.saturating_add(used.charged_micros);
             let tokens = after.spent.tokens.entry(used.tier.clone()).or_default();
             *tokens = tokens.saturating_add(used.charged_tokens);
             let warned = after.nearly().into_iter();
-            events.extend(warned.map(|(what, used, cap)| Event::from(BudgetWarned { pid: process.pid, task: of, what, used, cap })));
+            events.extend(warned.map(|(what, used, cap)| Event::from(BudgetWarned { pid, task: of, what, used, cap })));
         }
         events.insert(0, used.into());
     }

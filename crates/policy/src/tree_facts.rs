@@ -22,6 +22,12 @@ pub struct TreeFacts {
     pub target_user: Option<String>,
     /// What is to be spawned may use these.
     pub tools: Vec<String>,
+    /// What its parent may use; nothing where nobody said so.
+    pub parent_tools: Vec<String>,
+    /// Its program lies where the parent sees nothing.
+    pub is_image_hidden: bool,
+    /// Its name means somebody else: the kernel, the operator, or a process at the top of the tree.
+    pub is_name_taken: bool,
     /// What there is too little of for it.
     pub shortage: Option<SpawnShortage>,
     /// The message has no way to its receiver.

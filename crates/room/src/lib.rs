@@ -12,6 +12,7 @@ mod running_work;
 mod scan;
 mod throwaway_room;
 mod try_run;
+mod secret_files;
 mod unmasked;
 
 pub use egress::EgressGate;
@@ -21,4 +22,5 @@ pub use running_work::{RunningCall, RunningWork, WorkGuard, WorkKey};
 pub use scan::Scan;
 pub use throwaway_room::{RoomContent, ThrowawayRoom, ThrowawayRooms};
 pub use try_run::{OutputPiece, ReadyTrial, TryRun};
+pub use secret_files::secret_files;
 pub use unmasked::NO_READS;

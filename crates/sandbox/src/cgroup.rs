@@ -1,7 +1,9 @@
-//! A cgroup per limited job, where this host lets us make one.
+//! A cgroup per limited job, where this host lets us make one, and groups around several jobs that share a limit.
 //!
 //! Made and removed by the kernel process; a job only joins, through a `cgroup.procs` that was opened for it. Version 1 has a
 //! tree per controller, version 2 one tree, in which our own group must already pass the controllers down.
+//!
+//! A [`Branch`] is a group that holds other groups and no process itself, as version 2 demands.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -17,16 +19,67 @@ use crate::sys;
 /// Every group of ours begins so; the kernel's pid and start time follow.
 pub(crate) const PREFIX: &str = "skep-";
 
-/// Where groups can be made.
-#[derive(Debug, Default)]
-pub(crate) struct Cgroups {
+/// Groups under which others can be made, one for each controller.
+#[derive(Debug, Default, Clone)]
+struct GroupParents {
     memory: Option<Controller>,
     pids: Option<Controller>,
     cpu: Option<Controller>,
-    /// Our group of version 2, with or without controllers: it freezes and kills a tree at once.
+    /// A group of version 2, with or without controllers: it freezes and kills a tree at once.
     unified: Option<PathBuf>,
+}
+
+/// Where groups can be made.
+#[derive(Debug, Default)]
+pub(crate) struct Cgroups {
+    own: GroupParents,
     name: String,
     next: AtomicU64,
+}
+
+/// What the jobs of a branch may use together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SharedLimits {
+    pub memory_bytes: Option<u64>,
+    /// Thousandths of one processor.
+    pub cpu_milli: Option<u32>,
+}
+
+/// Jobs that share limits, and branches within it. Its groups are removed when the last of them is gone.
+#[derive(Debug)]
+pub struct Branch {
+    /// Its own groups.
+    folders: Vec<PathBuf>,
+    /// Those that a job of it lies in: its own, and of the branch around it for other controllers.
+    joined: Vec<PathBuf>,
+    parents: GroupParents,
+    memory: Option<Controller>,
+    /// Numbers the groups of programs outside rooms.
+    next: AtomicU64,
+    /// Removed after this one.
+    _within: Option<Arc<Branch>>,
+}
+
+impl Branch {
+    /// A group for a program outside rooms.
+    pub(crate) fn open_group(self: &Arc<Self>) -> io::Result<Group> {
+        let name = format!("host-{}", self.next.fetch_add(1, Ordering::Relaxed));
+        let mut group = Group::default();
+        group.within = Some(Arc::clone(self));
+        self.joined.iter().try_for_each(|folder| group.add(folder, &name, &[]).map(drop))?;
+        Ok(group)
+    }
+
+    /// Bytes that its jobs use now, caches included.
+    pub fn memory_bytes(&self) -> Option<u64> {
+        self.memory.as_ref().and_then(Controller::memory_bytes)
+    }
+}
+
+impl Drop for Branch {
+    fn drop(&mut self) {
+        remove(&self.folders);
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -43,50 +96,116 @@ impl Cgroups {
     pub(crate) fn find() -> Cgroups {
         let Ok(kernel) = Identity::of(rustix::process::getpid().as_raw_nonzero().get()) else { return Cgroups::default() };
         let usable = |name: &str| controller(name).filter(Controller::usable);
+        let unified = unified().filter(|path| writable(path));
         Cgroups {
-            memory: usable("memory"),
-            pids: usable("pids"),
-            cpu: usable("cpu"),
-            unified: unified().filter(|path| writable(path)),
+            own: GroupParents { memory: usable("memory"), pids: usable("pids"), cpu: usable("cpu"), unified },
             name: format!("{PREFIX}{}-{}", kernel.pid, kernel.start),
             next: AtomicU64::new(1),
         }
     }
 
-    /// A group for these limits, as far as they need and find one.
-    pub(crate) fn open(&self, limits: &Limits) -> Option<Group> {
-        if limits.memory_bytes.is_none() && limits.cpu_milli.is_none() {
-            return None;
+    fn next_name(&self) -> String {
+        format!("{}-{}", self.name, self.next.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// A group for these limits, as far as they need and find one. Within a branch there is always one, or the reason why not.
+    pub(crate) fn open(&self, limits: &Limits, branch: Option<&Arc<Branch>>) -> io::Result<Option<Group>> {
+        if limits.memory_bytes.is_none() && limits.cpu_milli.is_none() && branch.is_none() {
+            return Ok(None);
         }
-        let name = format!("{}-{}", self.name, self.next.fetch_add(1, Ordering::Relaxed));
+        let parents = branch.map_or(&self.own, |branch| &branch.parents);
+        let name = self.next_name();
         let mut group = Group::default();
-        if let (Some(bytes), Some(memory)) = (limits.memory_bytes, &self.memory) {
-            let limit = if memory.unified { "memory.max" } else { "memory.limit_in_bytes" };
-            group.memory = group.add(&memory.path, &name, &[(limit, bytes.to_string())]).ok().map(|folder| (folder, memory.unified));
-            if let Some((folder, _)) = &group.memory {
-                // Without this the limit only moves the job to the swap file. Hosts without swap accounting lack the file.
-                let (swap, value) = if memory.unified { ("memory.swap.max", 0) } else { ("memory.memsw.limit_in_bytes", bytes) };
-                let _ = fs::write(folder.join(swap), value.to_string());
+        group.within = branch.cloned();
+        if let Some(branch) = branch {
+            for folder in &branch.joined {
+                group.add(folder, &name, &[])?;
             }
+            let memory = parents.memory.as_ref().filter(|memory| branch.joined.contains(&memory.path));
+            group.branch_memory = memory.map(|memory| Controller { path: memory.path.join(&name), unified: memory.unified });
         }
-        if let (Some(milli), Some(cpu)) = (limits.cpu_milli, &self.cpu) {
-            let quota = u64::from(milli) * CPU_PERIOD_US / 1000;
-            let limits: &[(&str, String)] = if cpu.unified {
-                &[("cpu.max", format!("{quota} {CPU_PERIOD_US}"))]
-            } else {
-                &[("cpu.cfs_period_us", CPU_PERIOD_US.to_string()), ("cpu.cfs_quota_us", quota.to_string())]
-            };
-            group.has_cpu = group.add(&cpu.path, &name, limits).is_ok();
+        if let (Some(bytes), Some(memory)) = (limits.memory_bytes, &parents.memory)
+            && let Ok(folder) = group.add(&memory.path, &name, &[(memory.limit_file(), bytes.to_string())])
+        {
+            let own = Controller { path: folder, unified: memory.unified };
+            own.forbid_swap(bytes);
+            group.memory = Some(own);
         }
-        if let Some(pids) = &self.pids {
+        if let (Some(milli), Some(cpu)) = (limits.cpu_milli, &parents.cpu) {
+            group.has_cpu = group.add(&cpu.path, &name, &cpu.quota(milli)).is_ok();
+        }
+        if let Some(pids) = &parents.pids {
             // Pid 1 counts too, and is not the caller's.
             let max = [("pids.max", (u64::from(limits.pids) + 1).to_string())];
             group.pids = group.add(&pids.path, &name, &max).ok();
         }
-        if let Some(unified) = &self.unified {
+        if let Some(unified) = &parents.unified {
             group.unified = group.add(unified, &name, &[]).ok();
         }
-        (!group.folders.is_empty()).then_some(group)
+        Ok((!group.folders.is_empty()).then_some(group))
+    }
+
+    /// Says which of these limits no group of this host can hold.
+    pub(crate) fn cannot_share(&self, limits: &SharedLimits) -> Option<&'static str> {
+        match (&self.own.memory, &self.own.cpu) {
+            (None, _) if limits.memory_bytes.is_some() => Some("memory"),
+            (_, None) if limits.cpu_milli.is_some() => Some("cpu"),
+            _ => None,
+        }
+    }
+
+    /// Groups around the jobs of a branch. All of its limits hold, or there is none.
+    pub(crate) fn open_branch(&self, limits: &SharedLimits, within: Option<&Arc<Branch>>) -> io::Result<Branch> {
+        if let Some(controller) = self.cannot_share(limits) {
+            return Err(io::Error::new(io::ErrorKind::Unsupported, format!("there is no {controller} cgroup that this user may write")));
+        }
+        let parents = within.map_or(&self.own, |branch| &branch.parents);
+        let name = self.next_name();
+        let joined = within.map(|branch| branch.joined.clone()).unwrap_or_default();
+        let next = AtomicU64::new(1);
+        let mut branch = Branch { folders: Vec::new(), joined, parents: parents.clone(), memory: None, next, _within: within.cloned() };
+        if let (Some(bytes), Some(memory)) = (limits.memory_bytes, &parents.memory) {
+            let own = branch.enter(memory, &name)?;
+            own.count_below()?;
+            own.write(own.limit_file(), &bytes.to_string())?;
+            own.forbid_swap(bytes);
+            branch.parents.memory = Some(own.clone());
+            branch.memory = Some(own);
+        }
+        if let (Some(milli), Some(cpu)) = (limits.cpu_milli, &parents.cpu) {
+            let own = branch.enter(cpu, &name)?;
+            cpu.quota(milli).iter().try_for_each(|(file, value)| own.write(file, value))?;
+            branch.parents.cpu = Some(own);
+        }
+        Ok(branch)
+    }
+}
+
+impl Branch {
+    /// The group of this branch below that of one controller, made if it is not there.
+    fn enter(&mut self, parent: &Controller, name: &str) -> io::Result<Controller> {
+        let own = Controller { path: parent.path.join(name), unified: parent.unified };
+        if self.folders.contains(&own.path) {
+            return Ok(own);
+        }
+        fs::create_dir(&own.path)?;
+        self.folders.push(own.path.clone());
+        self.joined.retain(|folder| *folder != parent.path);
+        self.joined.push(own.path.clone());
+        if own.unified {
+            // A process is in one group of version 2: all controllers go on from here.
+            let passed = read(&parent.path.join("cgroup.subtree_control"));
+            let known = passed.split_whitespace().filter(|name| ["memory", "pids", "cpu"].contains(name));
+            own.write("cgroup.subtree_control", &known.map(|name| format!("+{name}")).collect::<Vec<_>>().join(" "))?;
+            let parents = &mut self.parents;
+            for controller in [&mut parents.memory, &mut parents.pids, &mut parents.cpu].into_iter().flatten().filter(|of| of.unified) {
+                controller.path.clone_from(&own.path);
+            }
+            if let Some(unified) = &mut parents.unified {
+                unified.clone_from(&own.path);
+            }
+        }
+        Ok(own)
     }
 }
 
@@ -95,11 +214,14 @@ impl Cgroups {
 pub(crate) struct Group {
     folders: Vec<PathBuf>,
     joins: Vec<OwnedFd>,
-    /// With whether it is of version 2.
-    memory: Option<(PathBuf, bool)>,
+    memory: Option<Controller>,
     pids: Option<PathBuf>,
     has_cpu: bool,
     unified: Option<PathBuf>,
+    /// Where what its branch allows is counted, for this job alone.
+    branch_memory: Option<Controller>,
+    /// Removed after this one.
+    within: Option<Arc<Branch>>,
 }
 
 impl Group {
@@ -139,13 +261,13 @@ impl Group {
 
     /// Bytes in use now, caches included.
     pub(crate) fn memory_bytes(&self) -> Option<u64> {
-        let (folder, unified) = self.memory.as_ref()?;
-        read(&folder.join(if *unified { "memory.current" } else { "memory.usage_in_bytes" })).trim().parse().ok()
+        self.memory.as_ref()?.memory_bytes()
     }
 
     pub(crate) fn ran_out_of_memory(&self) -> bool {
-        let Some((folder, unified)) = &self.memory else { return false };
-        let text = read(&folder.join(if *unified { "memory.events" } else { "memory.oom_control" }));
+        // Whose limit it was, its own or the branch's, the one that was killed counts it.
+        let Some(memory) = self.memory.as_ref().or(self.branch_memory.as_ref()) else { return false };
+        let text = read(&memory.path.join(if memory.unified { "memory.events" } else { "memory.oom_control" }));
         text.lines().filter_map(|line| line.strip_prefix("oom_kill ")).any(|count| count.trim() != "0")
     }
 
@@ -182,9 +304,15 @@ pub(crate) fn remove_after(group: Arc<Group>, pidfd: Arc<OwnedFd>) {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        for folder in &self.folders {
-            let _ = fs::remove_dir(folder);
-        }
+        remove(&self.folders);
+        self.within.take();
+    }
+}
+
+/// A group that something is left in stays, and the next kernel sweeps it.
+fn remove(folders: &[PathBuf]) {
+    for folder in folders {
+        let _ = fs::remove_dir(folder);
     }
 }
 
@@ -244,6 +372,44 @@ pub(crate) fn read(path: &Path) -> String {
 impl Controller {
     pub(crate) fn usable(&self) -> bool {
         writable(&self.path)
+    }
+
+    fn write(&self, file: &str, value: &str) -> io::Result<()> {
+        // Not `fs::write`: creating is not possible here, and the error should say so.
+        File::options().write(true).open(self.path.join(file))?.write_all(value.as_bytes())
+    }
+
+    fn limit_file(&self) -> &'static str {
+        if self.unified { "memory.max" } else { "memory.limit_in_bytes" }
+    }
+
+    fn quota(&self, milli: u32) -> Vec<(&'static str, String)> {
+        let quota = u64::from(milli) * CPU_PERIOD_US / 1000;
+        if self.unified {
+            vec![("cpu.max", format!("{quota} {CPU_PERIOD_US}"))]
+        } else {
+            vec![("cpu.cfs_period_us", CPU_PERIOD_US.to_string()), ("cpu.cfs_quota_us", quota.to_string())]
+        }
+    }
+
+    /// Without this the limit only moves jobs to the swap file. Hosts without swap accounting lack the file.
+    fn forbid_swap(&self, bytes: u64) {
+        let (swap, value) = if self.unified { ("memory.swap.max", 0) } else { ("memory.memsw.limit_in_bytes", bytes) };
+        let _ = fs::write(self.path.join(swap), value.to_string());
+    }
+
+    /// Has what groups below use count here, where an old host would not do so by itself.
+    fn count_below(&self) -> io::Result<()> {
+        const FILE: &str = "memory.use_hierarchy";
+        match read(&self.path.join(FILE)).trim() {
+            "0" if !self.unified => self.write(FILE, "1"),
+            _ => Ok(()),
+        }
+    }
+
+    /// Bytes in use now, caches included.
+    fn memory_bytes(&self) -> Option<u64> {
+        read(&self.path.join(if self.unified { "memory.current" } else { "memory.usage_in_bytes" })).trim().parse().ok()
     }
 }
 

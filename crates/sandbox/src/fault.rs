@@ -143,6 +143,8 @@ pub enum SandboxError {
         #[source]
         cause: io::Error,
     },
+    #[error("programs that share limits cannot run here: {why}")]
+    Branch { why: &'static str },
     #[error("`{}` cannot be shown in a sandbox: {why}", .path.display())]
     Project { path: PathBuf, why: &'static str },
     #[error("`{program}` was not found in the sandbox")]

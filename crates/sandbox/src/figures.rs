@@ -65,6 +65,7 @@ impl JobControl {
         self.0.held.store(true, Ordering::SeqCst);
         self.0.pause().await?;
         self.0.still.send_replace(true);
+        thaw_at_end(&self.0);
         Ok(())
     }
 
@@ -82,6 +83,30 @@ impl JobControl {
     pub fn processes(&self) -> BTreeSet<i32> {
         process::tree(self.0.pid).iter().skip(1).map(|process| process.pid).collect()
     }
+}
+
+/// A freezer holds pid 1 as well, which then buries nobody. When the command of a frozen job is killed from outside, the job goes on, so that
+/// its end is known.
+fn thaw_at_end(running: &Arc<Running>) {
+    let is_frozen = running.group.as_ref().is_some_and(|group| group.is_frozen());
+    let command = if is_frozen { process::first_child(running.pid).and_then(rustix::process::Pid::from_raw) } else { None };
+    let watched = command.and_then(|command| {
+        let pidfd = rustix::process::pidfd_open(command, rustix::process::PidfdFlags::empty()).ok()?;
+        // Its number is another's only after its parent, which stands still, has buried it.
+        crate::sys::watch(pidfd).ok()
+    });
+    let Some(command) = watched else { return };
+    let (running, mut still) = (Arc::downgrade(running), running.still.subscribe());
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = still.wait_for(|still| !still) => {}
+            _ = command.readable() => {
+                if let Some(group) = running.upgrade().and_then(|running| running.group.clone()) {
+                    group.freeze(false);
+                }
+            }
+        }
+    });
 }
 
 /// Has a watch look only while its job is not held still.

@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 use tokio::sync::{oneshot, watch};
 
+use crate::cgroup::Branch;
 use crate::spec::Exit;
 
 /// One that runs. Whoever has it can end it; it is collected when it ends.
@@ -34,8 +35,16 @@ pub struct HostStart {
 type Order = (Command, oneshot::Sender<io::Result<Child>>);
 
 impl HostProgram {
-    /// Starts a program in a process group of its own, without input.
-    pub async fn start(mut command: Command) -> io::Result<HostStart> {
+    /// Starts a program in a process group of its own, without input. Within a branch it shares its limits.
+    pub async fn start(mut command: Command, branch: Option<&Arc<Branch>>) -> io::Result<HostStart> {
+        let group = branch.map(|branch| branch.open_group()).transpose()?;
+        if let Some(group) = &group {
+            let joins: Vec<OwnedFd> = group.joins().iter().map(OwnedFd::try_clone).collect::<io::Result<_>>()?;
+            // SAFETY: between fork and exec it makes system calls on descriptors that are open, and neither allocates nor takes a lock.
+            unsafe {
+                command.pre_exec(move || joins.iter().try_for_each(|join| rustix::io::write(join, b"0").map(drop).map_err(io::Error::from)))
+            };
+        }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let lost = || io::Error::other("the thread that starts programs is gone");
         let (made, child) = oneshot::channel();
@@ -49,6 +58,7 @@ impl HostProgram {
         let collect = move || {
             // Nobody may want to know.
             let _ = end.send(Some(collect(child, &is_over)));
+            drop(group);
         };
         std::thread::Builder::new().name("skep-wait".to_owned()).spawn(collect)?;
         Ok(HostStart { program, stdout: stdout.into(), stderr: stderr.into(), ended })

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rustix::process::{Pid, PidfdFlags, Signal};
 
-use crate::cgroup::Cgroups;
+use crate::cgroup::{Branch, Cgroups, SharedLimits};
 use crate::epoll::EpollGauge;
 use crate::fault::{At, Failure, SandboxError, SandboxFuture, Step};
 use crate::order::{BindOrder, Bytes, LauncherOrder, LauncherReply, MaskOrder, OpenOrder, ShareOrder, Uncovered};
@@ -73,6 +73,16 @@ impl Launcher {
         let workspace = Workspace::join(link, pidfd, pid, places, (Arc::clone(&self.cgroups), Arc::clone(&self.epolls))).await?;
         remember(workspace.work(), pid)?;
         Ok(workspace)
+    }
+
+    /// Makes a branch: jobs whose [`crate::JobSpec`] names it share these limits, and those of the branch that it lies in.
+    pub fn branch(&self, limits: &SharedLimits, within: Option<&Arc<Branch>>) -> Result<Arc<Branch>, SandboxError> {
+        self.cgroups.open_branch(limits, within).map(Arc::new).map_err(SandboxError::io("making the cgroup of a branch"))
+    }
+
+    /// Says which of these limits no cgroup of this host can hold for a branch: `memory` or `cpu`.
+    pub fn cannot_share(&self, limits: &SharedLimits) -> Option<&'static str> {
+        self.cgroups.cannot_share(limits)
     }
 
     /// What makes mounts for container engines, and starts one.

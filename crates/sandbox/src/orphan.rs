@@ -64,6 +64,11 @@ pub fn sweep(workspaces: &[PathBuf], keep: impl Fn(&Path) -> bool) -> Swept {
 /// Ends whoever is still in a group of a kernel that is no more, and removes the group. Nobody but a job of that kernel is in it.
 fn empty_and_remove(folder: &Path) -> io::Result<()> {
     let began = Instant::now();
+    // The group of a branch has those of its jobs in it.
+    let below = fs::read_dir(folder).into_iter().flatten().flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    for group in below {
+        empty_and_remove(&group.path())?;
+    }
     loop {
         match fs::remove_dir(folder) {
             Err(error) if error.raw_os_error() == Some(libc::EBUSY) && began.elapsed() < GROUP_ENDS_MAX => {}

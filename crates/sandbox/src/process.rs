@@ -94,6 +94,12 @@ pub(crate) fn tree(top: i32) -> Vec<Member> {
     found
 }
 
+/// The oldest child of a process that has one thread.
+pub(crate) fn first_child(pid: i32) -> Option<i32> {
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
+    children.split_whitespace().next()?.parse().ok()
+}
+
 fn is_dead(stat: &[String]) -> bool {
     matches!(stat.first().map(String::as_str), Some("Z" | "X"))
 }

@@ -88,6 +88,8 @@ pub struct JobSpec {
     pub cwd: PathBuf,
     pub profile: Profile,
     pub limits: Limits,
+    /// Jobs with which it shares limits.
+    pub branch: Option<std::sync::Arc<crate::Branch>>,
     /// Ways out of the room; whoever started the job listens at them.
     pub doors: Vec<Door>,
     /// Its streams are a terminal of the room's, which becomes its own: with job control, and signals for keys.
@@ -111,6 +113,7 @@ impl JobSpec {
             cwd: PathBuf::new(),
             profile: Profile::Standard,
             limits: Limits::default(),
+            branch: None,
             doors: Vec::new(),
             terminal: None,
             inlets: 0,

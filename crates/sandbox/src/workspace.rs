@@ -265,7 +265,8 @@ impl Workspace {
         }
         files.push(report_write);
         let Underway { pid, job, mut openings, unreported, keeper } = match &self.room {
-            Room::Held(holder) => holder.start(order, files).await?,
+            Room::Held(holder) => holder.start(order, files, spec.branch.as_ref()).await?,
+            Room::Contained(_) if spec.branch.is_some() => return Err(SandboxError::Branch { why: "containers have groups of their own" }),
             Room::Contained(room) => room.start(order, files).await?,
         };
         let pidfd = job.pidfd().ok_or(SandboxError::Gone { who: "job" })?;

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a suite with its own main is a test, but does not look like one")]
 
 mod room {
+    pub mod branch;
     pub mod confine;
     pub mod death;
     pub mod disk;
@@ -33,6 +34,7 @@ fn main() {
         room::lookups::TESTS,
         room::pause::TESTS,
         room::share::TESTS,
+        room::branch::TESTS,
         room::oci::EVERYBODY,
     ];
     let contained = room::oci::contract(&[

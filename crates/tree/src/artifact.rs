@@ -1,7 +1,7 @@
 //! Artifacts: what a process stores for others, by key and visibility.
 
 use crate::calls::{CallEffect, TreeCall};
-use crate::{ArtifactOrder, Tree};
+use crate::{ArtifactOrder, Tree, TreeCaller};
 use gate::TreeRequest;
 use serde_json::json;
 use world::event::{ArtifactRemoved, ArtifactStored};
@@ -24,7 +24,8 @@ pub struct ReadArtifact {
 
 impl Tree {
     /// Stores a new version under a key.
-    pub async fn store(&self, by: Pid, order: ArtifactOrder) -> Result<ArtifactId, Stop> {
+    pub async fn store(&self, by: impl Into<TreeCaller>, order: ArtifactOrder) -> Result<ArtifactId, Stop> {
+        let TreeCaller { pid: by, asked } = by.into();
         let ArtifactOrder { key, content, content_type, visibility } = order;
         check(&key, &content, &content_type)?;
         if let Some(refusal) = self.ledger.flood_refusal(by) {
@@ -37,7 +38,7 @@ impl Tree {
         let input = json!({ "key": key, "bytes": bytes, "visibility": visibility, "content_type": content_type });
         let about = Some(TreeRequest::Store { key: key.clone(), visibility });
         let call = TreeCall { by, tool: "artifact.store", input, about, read_only: false };
-        self.commit_call(call, |world, _, _| {
+        self.commit_asked(call, asked, |world, _, _| {
             has_room(world, by, bytes)?;
             let artifact = world.next_artifact();
             let stored = ArtifactStored {

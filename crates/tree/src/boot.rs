@@ -3,7 +3,7 @@
 //! **Invariant.** What a crash left is settled on record before anything is started again. A stop ends programs, not processes: they come back
 //! by their supervision, with what they wanted to have back.
 
-use crate::supervise::is_down;
+use crate::supervise::{awaits_decision, is_down};
 use crate::{Startup, Tree};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -29,6 +29,13 @@ impl Tree {
         for pid in down {
             let me = Arc::clone(self);
             tokio::spawn(async move { me.bring_back(pid).await });
+        }
+        let undecided: Vec<(Pid, String)> = self.ledger.look(|world| {
+            let waiting = world.processes.values().filter(|process| process.state.alive() && awaits_decision(process));
+            waiting.map(|process| (process.pid, format!("{} (process {}) crashed", process.name, process.pid))).collect()
+        });
+        for (pid, issue) in undecided {
+            self.ask_what_to_do(pid, issue);
         }
         if let Some(startup) = startup {
             let me = Arc::clone(self);
@@ -88,9 +95,11 @@ impl Tree {
     }
 }
 
-/// Does it run again after the kernel started? What sleeps is started when it is needed.
+/// Does it run again after the kernel started? What sleeps is started when it is needed, what is paused when it goes on, and what crashed and
+/// waits for a decision by that.
 fn comes_back(process: &Process) -> bool {
-    process.state.alive() && is_down(process) && !matches!(process.state, ProcessState::Sleeping)
+    let rests = matches!(process.state, ProcessState::Sleeping | ProcessState::Paused);
+    process.state.alive() && is_down(process) && !rests && !awaits_decision(process)
 }
 
 /// What the last kernel left in the middle: tasks that were begun have failed, and one that lived for its task alone has ended with it.

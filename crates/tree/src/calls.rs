@@ -3,11 +3,13 @@
 //! **Invariant.** The decision, its effect and its end are one batch of records, so none of them is ever on disk without the others.
 
 use crate::Tree;
+use crate::view::unknown;
 use gate::{Details, ExtraEvents, GateDecision, Request, TreeRequest, stale};
 use parking_lot::Mutex;
 use serde_json::Value;
+use std::sync::Arc;
 use world::event::CallFinished;
-use world::{CallId, Event, Pid, Refusal, Stop, Task, TaskId, TaskState, World, ZoneId};
+use world::{CallId, Event, Pid, Recipient, Refusal, Stop, Task, TaskId, TaskState, World, ZoneId};
 
 /// The call that runs a vendor's client.
 const BRAIN_RUN: &str = "brain.run";
@@ -29,6 +31,20 @@ pub(crate) struct TreeCall {
     /// Whom it concerns, for rules.
     pub about: Option<TreeRequest>,
     pub read_only: bool,
+}
+
+/// Who asks for something, and in which words where they are more than the record of the call has: by those a brain that is taken up again finds
+/// the outcome of what it asked before.
+#[derive(Clone, Debug)]
+pub struct TreeCaller {
+    pub pid: Pid,
+    pub asked: Option<Arc<Value>>,
+}
+
+impl From<Pid> for TreeCaller {
+    fn from(pid: Pid) -> TreeCaller {
+        TreeCaller { pid, asked: None }
+    }
 }
 
 /// What a call is part of.
@@ -66,6 +82,16 @@ fn task_of(world: &World, by: Pid) -> Option<TaskId> {
 }
 
 impl Tree {
+    /// Why there is nobody whom a call could concern: no rule is asked about that.
+    fn missing_target(&self, about: Option<&TreeRequest>) -> Option<Refusal> {
+        let target = match about? {
+            TreeRequest::Direct { target, .. } | TreeRequest::Send { to: Recipient::Process(target) } => *target,
+            _ => return None,
+        };
+        let is_there = self.ledger.look(|world| world.processes.contains_key(&target));
+        (!is_there).then(|| unknown(target))
+    }
+
     /// What the calls of a process are part of now.
     pub(crate) fn origin(&self, by: Pid) -> CallOrigin {
         self.ledger.look(|world| CallOrigin::of(world, by))
@@ -78,9 +104,23 @@ impl Tree {
         call: TreeCall,
         effect: impl Fn(&World, CallId, i64) -> Result<CallEffect<T>, Refusal> + Sync,
     ) -> Result<T, Stop> {
+    ) -> Result<T, Stop> {
+        self.commit_asked(call, None, effect).await
+    }
+
+    /// The same for whoever asked in words of its own.
+    pub(crate) async fn commit_asked<T: Send>(
+        &self,
+        call: TreeCall,
+        asked: Option<Arc<Value>>,
+        effect: impl Fn(&World, CallId, i64) -> Result<CallEffect<T>, Refusal> + Sync,
         let TreeCall { by, tool, input, about, read_only } = call;
-        let request = self.origin(by).request(by, tool, input);
+        let request = Request { asked, ..self.origin(by).request(by, tool, input) };
         let task = request.task;
+        if let Some(missing) = self.missing_target(about.as_ref()) {
+            self.gate.record_refusal(&request, &missing).await?;
+            return Err(missing.into());
+        }
         for _ in 0..2 {
             let details = Details { read_only, tree: about.clone(), ..Details::of(tool, request.input.clone()) };
             let facts = self.gate.describe_without_files(&request, details).await?;

@@ -13,7 +13,7 @@ use std::time::Duration;
 use world::event::{CronAdded, CronEnded, CronFired, CronRemoved, ProcWoken};
 use world::{
     Code, CronAction, CronEntry, CronId, CronSpec, Event, Fault, MissedRule, OverlapRule, Pid, ProcessState, Program, ProgramRuntime,
-    Refusal, Stop, limits,
+    Refusal, Stop, World, limits,
 };
 
 /// What is so late was missed: the machine slept, or the clock was set.
@@ -91,7 +91,13 @@ impl Tree {
     }
 
     pub fn cron_list(&self) -> Vec<CronEntry> {
-        self.ledger.look(|world| world.crons.values().cloned().collect())
+        self.crons_of(Pid::KERNEL)
+    }
+
+    /// The entries that a process may see: those of its user's processes, and of all below it.
+    pub fn crons_of(&self, by: Pid) -> Vec<CronEntry> {
+        let is_seen = |world: &World, entry: &CronEntry| entry.owner == by || world.shares_user(by, entry.spec.target);
+        self.ledger.look(|world| world.crons.values().filter(|entry| is_seen(world, entry)).cloned().collect())
     }
 
     /// The first times after this one, of an expression.

@@ -1,12 +1,14 @@
 //! What others decide about a process that crashed: its parent, or a person.
 //!
-//! **Invariant.** Until somebody decides it waits; a no ends it, and a yes starts it again.
+//! **Invariant.** Until somebody decides it waits, also across kernels; a no ends it, and a yes starts it again. One crash is one question.
 
 use crate::{EscalationOrder, Tree};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use world::{Pid, ProcessExit, Severity, Stop};
+use world::{Escalation, EscalationId, Pid, ProcessExit, Severity, Stop, World};
 
+/// What is said of the answers with a question, which is how such trouble is known again.
+const ANSWERS: &str = "answers";
 /// Answers that end a process. Every other lets it go on.
 const ENDS: [&str; 8] = ["no", "end", "ended", "stop", "kill", "drop", "leave", "terminate"];
 
@@ -41,14 +43,20 @@ impl Tree {
 
     /// True: it goes on. `None` where that is settled without an answer.
     async fn decision(&self, pid: Pid, issue: String) -> Result<Option<bool>, Stop> {
-        let error = self.ledger.look(|world| world.processes.get(&pid).and_then(|process| process.run.as_ref()?.last_error.clone()));
-        let context = BTreeMap::from([
-            ("pid".to_owned(), pid.to_string()),
-            ("error".to_owned(), error.unwrap_or_default()),
-            ("answers".to_owned(), "restart, end".to_owned()),
-        ]);
-        let order = EscalationOrder { issue, severity: Severity::Error, context, auto: true };
-        let raised = self.escalate(pid, order).await?.escalation;
+        let raised = match self.ledger.look(|world| asked_before(world, pid)) {
+            Some(raised) => raised,
+            None => {
+                let error =
+                    self.ledger.look(|world| world.processes.get(&pid).and_then(|process| process.run.as_ref()?.last_error.clone()));
+                let context = BTreeMap::from([
+                    ("pid".to_owned(), pid.to_string()),
+                    ("error".to_owned(), error.unwrap_or_default()),
+                    (ANSWERS.to_owned(), "restart, end".to_owned()),
+                ]);
+                let order = EscalationOrder { issue, severity: Severity::Error, context, auto: true };
+                self.escalate(pid, order).await?.escalation
+            }
+        };
         let answer = self.until(|world| {
             let is_settled = !world.processes.get(&pid).is_some_and(|process| process.state.alive() && crate::supervise::is_down(process));
             let answer =
@@ -75,6 +83,13 @@ impl Tree {
             }
         });
     }
+}
+
+/// The question about the last crash of a process, if an earlier kernel asked it.
+fn asked_before(world: &World, pid: Pid) -> Option<EscalationId> {
+    let crashed_ms = *world.processes.get(&pid)?.run.as_ref()?.crashes_ms.last()?;
+    let is_about = |one: &&Escalation| one.from == pid && one.raised_ms >= crashed_ms && one.context.contains_key(ANSWERS);
+    world.escalations.values().rfind(is_about).map(|one| one.id)
 }
 
 fn goes_on(response: &str) -> bool {

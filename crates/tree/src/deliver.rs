@@ -234,6 +234,7 @@ impl Tree {
             drop(task.await);
         }
         self.record_reads().await;
+        self.tell_unseen().await;
     }
 
     /// Ends messages whose time is over, at the next deadline and never before.

@@ -8,7 +8,8 @@ use crate::contract;
 use crate::live::LiveProgram;
 use crate::mailroom::Arrival;
 use crate::order::KillOrder;
-use crate::{Tree, TreeFuture, send};
+use crate::view::unknown;
+use crate::{Tree, TreeCaller, TreeFuture, send};
 use gate::TreeRequest;
 use hive::generated::agent::{ShutdownResponse, TaskResult};
 use serde_json::json;
@@ -32,13 +33,14 @@ pub(crate) const COLLECT_AFTER: Duration = Duration::from_secs(60);
 
 impl Tree {
     /// Ends a process, or a whole branch. Those that ended come back, in the order in which they did.
-    pub fn kill(&self, by: Pid, order: KillOrder, only_children: bool) -> TreeFuture<'_, Result<Vec<Pid>, Stop>> {
+    pub fn kill(&self, by: impl Into<TreeCaller>, order: KillOrder, only_children: bool) -> TreeFuture<'_, Result<Vec<Pid>, Stop>> {
+        let TreeCaller { pid: by, asked } = by.into();
         Box::pin(async move {
             let KillOrder { target, recursive, reason, grace } = order;
             let input = json!({ "pid": target.0, "recursive": recursive, "reason": reason });
             let about = Some(TreeRequest::Direct { target, only_children });
             let call = TreeCall { by, tool: "proc.kill", input, about, read_only: false };
-            let named = self.commit_call(call, |world, _, _| {
+            let named = self.commit_asked(call, asked, |world, _, _| {
                 let process = of_tree(world, target)?;
                 let all = if recursive { world.branch(target) } else { vec![target] };
                 let why = format!("killed by {}", ledger::name_of(world, by));
@@ -138,6 +140,11 @@ impl Tree {
         self.live.lock().remove(&pid);
         self.secrets.revoke(pid.0);
         self.ended.lock().entry(pid).or_insert_with(Instant::now);
+    }
+
+    /// Is a process over, or was it never there?
+    pub fn has_ended(&self, pid: Pid) -> bool {
+        !self.ledger.look(|world| is_alive(world, pid))
     }
 
     /// Sends a signal.
@@ -256,7 +263,9 @@ fn is_collectable(world: &World, process: &Process, gone: &[Pid]) -> bool {
     let pid = process.pid;
     let has_children = world.processes.values().any(|child| child.parent == Some(pid) && !gone.contains(&child.pid));
     let is_open = world.calls.values().any(|call| call.pid == pid) || world.books.reserved.values().any(|held| held.pid == pid);
-    process.program.is_some() && !process.state.alive() && !has_children && !is_open
+    // Those whom it left live on its account.
+    let has_heirs = world.left_by(pid).any(|heir| !gone.contains(&heir.pid));
+    process.program.is_some() && !process.state.alive() && !has_children && !is_open && !has_heirs
 }
 
 pub(crate) fn is_alive(world: &World, pid: Pid) -> bool {
@@ -292,10 +301,6 @@ impl ParentNotice {
         }
         notice
     }
-}
-
-fn unknown(pid: Pid) -> Refusal {
-    Refusal::new(Code::NotFound, format!("process {pid} not found"))
 }
 
 /// A process of the tree that lives.

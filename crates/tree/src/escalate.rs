@@ -7,7 +7,7 @@ use crate::calls::{CallEffect, TreeCall};
 use crate::deliver::HandOverError;
 use crate::mailroom::is_pushed;
 use crate::send::notice;
-use crate::{EscalationOrder, Tree, clock};
+use crate::{EscalationOrder, Tree, TreeCaller, clock};
 use gate::{Details, GateDecision, PERSON_ASK, Request, TreeRequest};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -35,7 +35,8 @@ pub struct EscalationReply {
 
 impl Tree {
     /// Tells those above of trouble. Comes back when one of them has dealt with it, or nobody can at once.
-    pub async fn escalate(&self, by: Pid, order: EscalationOrder) -> Result<EscalationReply, Stop> {
+    pub async fn escalate(&self, by: impl Into<TreeCaller>, order: EscalationOrder) -> Result<EscalationReply, Stop> {
+        let TreeCaller { pid: by, asked } = by.into();
         check(&order)?;
         if let Some(refusal) = self.ledger.flood_refusal(by) {
             return Err(refusal.into());
@@ -43,7 +44,7 @@ impl Tree {
         let input = json!({ "issue": order.issue, "severity": order.severity, "auto": order.auto });
         let call = TreeCall { by, tool: "escalation.raise", input, about: Some(TreeRequest::Own), read_only: false };
         let escalation = self
-            .commit_call(call, |world, _, _| {
+            .commit_asked(call, asked, |world, _, _| {
                 let to = world.nearest_live_ancestor(by).ok_or_else(|| Refusal::new(Code::WrongState, "nobody is above the kernel"))?;
                 let escalation = world.next_escalation();
                 let raised = EscalationRaised {
@@ -64,7 +65,7 @@ impl Tree {
     }
 
     /// What is known of it now.
-    fn escalation_reply(&self, id: EscalationId) -> Result<EscalationReply, Stop> {
+    pub fn escalation_reply(&self, id: EscalationId) -> Result<EscalationReply, Stop> {
         let found = self.ledger.look(|world| world.escalations.get(&id).cloned());
         let Escalation { at, handled, review, .. } = found.ok_or_else(|| missing(id))?;
         Ok(match handled {
@@ -115,6 +116,7 @@ impl Tree {
             from: escalation.from,
             from_name: from_name.unwrap_or_default(),
             from_parent: None,
+            from_user: String::new(),
             to: Recipient::Process(escalation.at),
             relation: SenderRelation::Child,
             kind: KIND.to_owned(),

@@ -4,12 +4,14 @@
 //! recorded too much, is told as a number.
 
 use crate::Tree;
+use crate::preview::{MessagePreview, PreviewGuard};
 use journal::Filter;
 use ledger::{Ledger, event_of};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use tokio::sync::watch;
-use world::{Event, Fault, MessageId, Pid, Process, Recipient};
+use world::event::MessageSent;
+use world::{Event, Fault, MessageId, Pid, Process, Recipient, TaskId, World};
 
 /// Records that events are made of.
 const KINDS: [&str; 22] = [
@@ -36,6 +38,8 @@ const KINDS: [&str; 22] = [
     "cron.ended",
     "records.dropped",
 ];
+/// Events that the kernel makes of its own records.
+const KERNEL_KINDS: [&str; 6] = ["spawned", "removed", "state_changed", "message_sent", "message_delivered", "cron_executed"];
 /// Records that are read at once.
 const READ_AT_ONCE: u64 = 512;
 
@@ -58,6 +62,11 @@ pub struct TreeEvent {
     pub level: String,
     pub message: String,
     pub reply_to: String,
+    /// The beginning of a message, without secrets, for whoever may see it.
+    pub payload_preview: String,
+    /// What it belongs to, as the one who began it says; of a task, the task that it is a part of and itself.
+    pub trace_id: String,
+    pub trace_span: String,
     pub message_id: String,
     pub fields: BTreeMap<String, String>,
 }
@@ -83,11 +92,15 @@ pub struct TreeEvents {
     /// Who a message is from and for, while it is on its way.
     senders: HashMap<MessageId, Pid>,
     ready: VecDeque<TreeEvent>,
+    /// Who follows: he sees the messages of his own branch, the operator and the kernel those of all.
+    by: Pid,
+    previews: PreviewGuard,
 }
 
 impl Tree {
-    /// Events after this record, or from now on.
-    pub fn events(&self, since: Option<u64>) -> TreeEvents {
+    /// Events after this record, or from now on, as `by` may see them.
+    pub fn events(&self, by: Pid, since: Option<u64>) -> TreeEvents {
+        let previews = self.mail.previews.follow();
         let journal = self.ledger.journal();
         let durable = journal.follow();
         let head = journal.head();
@@ -100,6 +113,8 @@ impl Tree {
             known: HashMap::new(),
             senders: HashMap::new(),
             ready: VecDeque::new(),
+            by,
+            previews,
         }
     }
 }
@@ -176,9 +191,17 @@ impl TreeEvents {
                 self.ready.push_back(TreeEvent { kind: "removed".into(), ..of(at, &known) });
             }
             Event::ProcLogged(line) => {
-                let kind = line.fields.get("event_type").filter(|kind| !kind.is_empty()).cloned().unwrap_or_else(|| "log".into());
+                if !self.is_of_own_user(Pid(pid)) {
+                    return;
+                }
+                // What only the kernel can say, it says itself.
+                let is_own = |kind: &&String| !kind.is_empty() && !KERNEL_KINDS.contains(&kind.as_str());
+                let kind = line.fields.get("event_type").filter(is_own).cloned().unwrap_or_else(|| "log".into());
                 let (level, message, fields) = (line.level.clone(), line.message.clone(), line.fields.clone());
                 let known = self.known(pid);
+                let said = |name: &str| fields.get(name).cloned().unwrap_or_default();
+                let (payload_preview, trace_id, trace_span) = (said("payload_preview"), said("trace_id"), said("trace_span"));
+                let at = TreeEvent { payload_preview, trace_id, trace_span, ..at };
                 self.ready.push_back(TreeEvent { kind, level, message, fields, ..of(at, &known) });
             }
             Event::RecordsDropped(dropped) => {
@@ -194,16 +217,26 @@ impl TreeEvents {
                     let (known, name) = (self.known(pid), self.known(from).name);
                     let told =
                         TreeEvent { kind: "message_delivered".into(), ppid: from, message_id: id.to_string(), ..of(at.clone(), &known) };
+                    let seen = self.previews.find(id).filter(|_| self.may_see(&[Pid(pid), Pid(from)]));
+                    let told = with_preview(told, seen.as_deref());
                     self.ready.push_back(TreeEvent { ppid: from, role: name, ..told });
                 }
             }
             Event::CronFired(fired) if !fired.skipped => {}
             Event::CronFired(_) => {}
             Event::CronEnded(ended) => {
+                // An entry that was removed meanwhile has no name any more.
+                let (cron_name, started_ms) = self.ledger.look(|world| {
+                    let entry = world.crons.get(&ended.cron);
+                    (entry.map(|entry| entry.spec.name.clone()), entry.and_then(|entry| entry.last.as_ref()).map(|run| run.started_ms))
+                });
+                let took_ms = started_ms.map_or(0, |started_ms| at.at_ms.saturating_sub(started_ms).max(0));
                 let fields = BTreeMap::from([
                     ("cron_id".to_owned(), ended.cron.to_string()),
+                    ("cron_name".to_owned(), cron_name.unwrap_or_default()),
+                    ("duration_ms".to_owned(), took_ms.to_string()),
                     ("exit_code".to_owned(), ended.exit_code.to_string()),
-                    ("output".to_owned(), ended.output.clone()),
+                    ("output".to_owned(), if self.is_of_own_user(Pid(pid)) { ended.output.clone() } else { String::new() }),
                 ]);
                 let known = self.known(pid);
                 self.ready.push_back(TreeEvent { kind: "cron_executed".into(), message: ended.cron.to_string(), fields, ..of(at, &known) });
@@ -213,7 +246,7 @@ impl TreeEvents {
     }
 
     /// HiveKernel's dashboard reads who sent it from `pid` and `name`, and whom it is for from `ppid` and `role`.
-    fn tell_sent(&mut self, at: TreeEvent, sent: &world::event::MessageSent) {
+    fn tell_sent(&mut self, at: TreeEvent, sent: &MessageSent) {
         let (to, to_name) = match &sent.to {
             Recipient::Process(to) => (to.0, self.known(to.0).name),
             Recipient::Queue(name) => (0, name.clone()),
@@ -227,6 +260,8 @@ impl TreeEvents {
             return;
         }
         let name = self.known(sent.pid.0).name;
+        let preview = self.preview(sent);
+        let at = with_preview(at, preview.as_deref());
         self.ready.push_back(TreeEvent {
             kind: "message_sent".into(),
             ppid: to,
@@ -239,7 +274,50 @@ impl TreeEvents {
         });
     }
 
+    /// What this follower may see of a message. One whose body is gone, and that was sent while nobody followed, has nothing to be seen.
+    fn preview(&self, sent: &MessageSent) -> Option<Arc<MessagePreview>> {
+        let ends = match &sent.to {
+            Recipient::Process(to) => vec![sent.pid, *to],
+            Recipient::Queue(_) => vec![sent.pid],
+        };
+        if !self.may_see(&ends) {
+            return None;
+        }
+        if let Some(kept) = self.previews.find(sent.message) {
+            return Some(kept);
+        }
+        let body = match &sent.blob {
+            Some(blob) => self.ledger.blob_if_kept(blob),
+            None => self.ledger.bodies(&[sent.message]).map(|mut bodies| bodies.pop().flatten()),
+        };
+        match body {
+            Ok(body) => body.map(|body| Arc::new(MessagePreview::of(&self.ledger.redactor, &body))),
+            Err(fault) => {
+                world::log!("skep: {} has no preview: {fault}", sent.message);
+                None
+            }
+        }
+    }
+
+    /// Does the follower act for the same user, or stand above it?
+    fn is_of_own_user(&self, pid: Pid) -> bool {
+        self.ledger.look(|world| world.shares_user(self.by, pid))
+    }
+
+    /// May the follower see what passes between these?
+    fn may_see(&self, ends: &[Pid]) -> bool {
+        let is_top = self.by == Pid::KERNEL || self.by == Pid::OPERATOR;
+        is_top || self.ledger.look(|world| ends.iter().any(|end| world.ancestry(*end).any(|process| process.pid == self.by)))
+    }
+
     fn tell_state(&mut self, at: TreeEvent, event: &Event) {
+        let at = match event.task() {
+            Some(task) => {
+                let (trace_id, trace_span) = self.ledger.look(|world| trace_of(world, task));
+                TreeEvent { trace_id, trace_span, ..at }
+            }
+            None => at,
+        };
         let state = match event {
             Event::ProcStarted(_) | Event::ProcWoken(_) | Event::ProcUnblocked(_) | Event::ProcResumed(_) => "idle",
             Event::TaskFinished(_) | Event::TaskFailed(_) | Event::TaskCancelled(_) => "idle",
@@ -274,6 +352,28 @@ impl TreeEvents {
     }
 }
 
+fn with_preview(at: TreeEvent, preview: Option<&MessagePreview>) -> TreeEvent {
+    let Some(MessagePreview { text, trace_id, trace_span }) = preview else { return at };
+    TreeEvent { payload_preview: text.clone(), trace_id: trace_id.clone(), trace_span: trace_span.clone(), ..at }
+}
+
+/// The trace of a task: what its parameters say, or else the task at the top of what it is a part of, and itself.
+fn trace_of(world: &World, task: TaskId) -> (String, String) {
+    let param = |of: TaskId, name: &str| world.tasks.get(&of)?.order.as_ref()?.params.get(name).cloned();
+    let mut top = task;
+    for _ in 0..TRACE_DEPTH_MAX {
+        let above = world.tasks.get(&top).and_then(|task| task.order.as_ref()?.parent_task.as_deref()?.parse::<TaskId>().ok());
+        match above.filter(|above| *above < top) {
+            Some(above) if param(top, "trace_id").is_none() => top = above,
+            _ => break,
+        }
+    }
+    let id = param(top, "trace_id").unwrap_or_else(|| top.to_string());
+    (id, param(task, "trace_span").unwrap_or_else(|| task.to_string()))
+}
+
+/// Deeper trees of tasks than anybody reads.
+const TRACE_DEPTH_MAX: usize = 64;
 /// Messages on their way whose senders a follower remembers.
 const SENDERS_MAX: usize = 200_000;
 

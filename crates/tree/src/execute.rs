@@ -3,12 +3,13 @@
 //! **Invariant.** A task is on record before its program hears of it, and its outcome is before anybody else does. It runs within its time and
 //! within the number of tasks that its process may work on; what an interruption leaves is kept.
 
+use crate::bounds::{until_told, used_up};
 use crate::calls::{CallEffect, TreeCall};
 use crate::end::{execute_result, of_tree, own_children};
 use crate::live::LiveProgram;
 use crate::order::TaskOrder;
 use crate::syscall::TaskHost;
-use crate::{Tree, TreeFuture};
+use crate::{Tree, TreeCaller, TreeFuture};
 use gate::TreeRequest;
 use hive::generated::agent::{TaskRequest, TaskResult};
 use hive::{ExecutionEnd, LinkErrorKind};
@@ -18,6 +19,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use world::event::{TaskFailed, TaskFinished, TaskPrioritized, TaskQueued, TaskStarted};
 use world::{
     Code, Event, ExecuteOrder, ExecuteResult, Fault, FaultKind, Mode, Pid, ProcessState, ProgramRuntime, Refusal, Stop, Task, TaskId,
@@ -29,7 +32,7 @@ const OUTPUT_BYTES_MAX: usize = 16 * 1024;
 /// Characters of its summary.
 const SUMMARY_CHARS: usize = 200;
 /// How long a program has to break a task off before it is killed.
-const INTERRUPT_MAX: Duration = Duration::from_secs(5);
+pub(crate) const INTERRUPT_MAX: Duration = Duration::from_secs(5);
 /// How long the end of a program, and its record, may come after its connection broke.
 const END_KNOWN_WITHIN: Duration = Duration::from_secs(2);
 /// Tasks of one process that wait: whoever is so far behind does not catch up.
@@ -39,10 +42,17 @@ const QUEUED_MAX: usize = 1_000;
 pub(crate) struct RunningTask {
     pub pid: Pid,
     /// How the program knows it.
-    wire_id: String,
+    pub wire_id: String,
+    /// True once the program has it.
+    pub taken: watch::Sender<bool>,
     /// What it had when it was interrupted.
-    partial: Option<TaskResult>,
+    pub partial: Option<TaskResult>,
+    /// Why it is to end now, once there is a reason.
+    pub over: watch::Sender<Option<String>>,
 }
+
+/// A task that is worked off.
+type RunningWork = JoinHandle<Result<ExecuteResult, Stop>>;
 
 /// A task's texts as they were given, where the record has them without their secrets.
 #[derive(Clone, Serialize, Deserialize)]
@@ -61,26 +71,78 @@ impl Tree {
     /// Has a process do something, and waits for what comes of it.
     pub fn execute(&self, by: Pid, target: Pid, order: TaskOrder, only_children: bool) -> TreeFuture<'_, Result<ExecuteResult, Stop>> {
         Box::pin(async move {
-            let text = TaskText { prompt: order.description.clone(), params: order.params.clone() };
-            let task = self.queue_task(by, target, order, only_children).await?;
-            let me = self.me.upgrade().ok_or_else(crate::spawn::stopping)?;
-            // What was begun is finished also when the caller goes away.
-            let run = tokio::spawn(async move { me.run_task(task, text).await });
+            let (_, run) = self.begin_work(by.into(), target, order, only_children).await?;
             run.await.map_err(|error| Fault::new(FaultKind::Bug, "a task was lost", error))?
         })
     }
 
-    async fn queue_task(&self, by: Pid, target: Pid, order: TaskOrder, only_children: bool) -> Result<TaskId, Stop> {
+    /// Has a process do something. What comes of it is [`Tree::work_result`]'s to tell.
+    pub fn assign(
+        &self,
+        by: impl Into<TreeCaller>,
+        target: Pid,
+        order: TaskOrder,
+        only_children: bool,
+    ) -> TreeFuture<'_, Result<TaskId, Stop>> {
+        let by = by.into();
+        Box::pin(async move { Ok(self.begin_work(by, target, order, only_children).await?.0) })
+    }
+
+    async fn begin_work(&self, by: TreeCaller, target: Pid, order: TaskOrder, only_children: bool) -> Result<(TaskId, RunningWork), Stop> {
+        let text = TaskText { prompt: order.description.clone(), params: order.params.clone() };
+        let task = self.queue_task(by, target, order, only_children).await?;
+        let me = self.me.upgrade().ok_or_else(crate::spawn::stopping)?;
+        // What was begun is finished also when the caller goes away.
+        Ok((task, tokio::spawn(async move { me.run_task(task, text).await })))
+    }
+
+    /// What came of work that `by` had another do; `None` where it is not over within `wait`. It is on record, so it can be asked for again.
+    pub async fn work_result(&self, by: Pid, id: TaskId, wait: Duration) -> Result<Option<ExecuteResult>, Stop> {
+        let is_his = |task: &&Task| task.order.as_ref().is_some_and(|order| order.by == by);
+        let is_known = self.ledger.look(|world| world.tasks.get(&id).filter(is_his).is_some());
+        if !is_known {
+            return Err(Refusal::new(Code::NotFound, format!("{id} is no work of yours")).into());
+        }
+        let over = self.until(|world| match world.tasks.get(&id) {
+            Some(task) if !task.state.ended() => None,
+            task => Some(task.cloned()),
+        });
+        let Ok(over) = tokio::time::timeout(wait, over).await else { return Ok(None) };
+        match over {
+            Some(Task { state: TaskState::Done, result, .. }) => {
+                let mut result = result.map(|result| *result).unwrap_or_default();
+                if let Some(blob) = result.blob.take() {
+                    result.output = String::from_utf8_lossy(&self.ledger.blob(&blob)?).into_owned();
+                }
+                Ok(Some(result))
+            }
+            task => {
+                let why = task.and_then(|task| task.summary).unwrap_or_default();
+                Err(Refusal::new(Code::WrongState, format!("task failed: {why}")).into())
+            }
+        }
+    }
+
+    async fn queue_task(
+        &self,
+        TreeCaller { pid: by, asked }: TreeCaller,
+        target: Pid,
+        order: TaskOrder,
+        only_children: bool,
+    ) -> Result<TaskId, Stop> {
         let original = self.keep_task_text(&order).await?;
         let context = if order.context.is_empty() { None } else { Some(self.ledger.keep(&order.context)?) };
         let input = json!({ "pid": target.0, "description": order.description, "params": order.params, "label": order.label });
         let about = Some(TreeRequest::Direct { target, only_children });
         let call = TreeCall { by, tool: "proc.execute", input, about, read_only: false };
-        let queued = self.commit_call(call, |world, _, _| {
+        let queued = self.commit_asked(call, asked, |world, _, _| {
             let process = of_tree(world, target)?;
             let limits = process.limits().copied().unwrap_or_default();
             if process.program.as_ref().is_some_and(|program| program.runtime == ProgramRuntime::Virtual) {
                 return Err(Refusal::new(Code::WrongState, format!("process {target} is virtual: nothing runs that could execute a task")));
+            }
+            if let Some(short) = world.claimed_up(target) {
+                return Err(Refusal::new(Code::Exhausted, used_up(&short)).remedy(short.remedy()));
             }
             if world.open_tasks(target).count() >= QUEUED_MAX {
                 return Err(Refusal::new(Code::Exhausted, format!("process {target} has {QUEUED_MAX} tasks that are not done")));
@@ -214,13 +276,16 @@ impl Tree {
             parent_task_id: order.parent_task.clone().unwrap_or_default(),
             ..TaskRequest::default()
         };
-        self.running.lock().insert(id, RunningTask { pid, wire_id: wire_id.clone(), partial: None });
-        let host = TaskHost::new(Arc::clone(self), pid, id);
+        let (taken, over) = (watch::Sender::new(false), watch::Sender::new(None));
+        let mut used_up = over.subscribe();
+        self.running.lock().insert(id, RunningTask { pid, wire_id: wire_id.clone(), taken, partial: None, over });
+        let host = TaskHost::new(Arc::clone(self), &live, id);
         let drive = live.link.execute(request, None).drive(&host);
         tokio::pin!(drive);
         let ended = tokio::select! {
             ended = &mut drive => ended,
-            () = self.over_time(id, task.timeout_ms) => {
+            reason = until_told(&mut used_up) => return self.break_off(&live, id, &wire_id, reason, &mut drive).await,
+            () = self.over_time(&live, id, task.timeout_ms) => {
                 let seconds = task.timeout_ms.unwrap_or(0) as f64 / 1_000.0;
                 let reason = format!("timeout: it took longer than {seconds} s");
                 return self.break_off(&live, id, &wire_id, reason, &mut drive).await;
@@ -285,25 +350,6 @@ impl Tree {
         }
     }
 
-    /// Interrupts what a process works on; what there is of it is kept.
-    pub(crate) async fn interrupt_tasks(&self, pid: Pid, reason: &str) {
-        let Some(live) = self.live(pid) else { return };
-        let running: Vec<(TaskId, String)> = {
-            let running = self.running.lock();
-            running.iter().filter(|(_, task)| task.pid == pid).map(|(id, task)| (*id, task.wire_id.clone())).collect()
-        };
-        for (id, wire_id) in running {
-            match live.link.interrupt(&wire_id, reason).await {
-                Ok(answer) => {
-                    if let (Some(running), Some(partial)) = (self.running.lock().get_mut(&id), answer.partial_result) {
-                        running.partial = Some(partial);
-                    }
-                }
-                Err(error) => world::log!("skep: {id} was not interrupted: {error}"),
-            }
-        }
-    }
-
     /// Records that a task is begun, as soon as its process may work on one more. False where it never will.
     async fn begin_task(&self, id: TaskId) -> Result<bool, Fault> {
         loop {
@@ -326,25 +372,6 @@ impl Tree {
     /// The same for one that waited for a person.
     pub(crate) async fn resume_task(&self, id: TaskId) -> Result<bool, Fault> {
         self.begin_task(id).await
-    }
-
-    /// Comes back when a task has worked for longer than it may. The time in which it waits for a person does not count.
-    async fn over_time(&self, id: TaskId, timeout_ms: Option<u64>) {
-        let Some(timeout_ms) = timeout_ms else { return std::future::pending().await };
-        loop {
-            let left = self.ledger.look(|world| {
-                let task = world.tasks.get(&id)?;
-                let now_ms = i64::try_from(UNIX_EPOCH.elapsed().unwrap_or_default().as_millis()).unwrap_or(i64::MAX);
-                let since = task.running_since_ms?;
-                let worked = task.worked_ms.saturating_add(u64::try_from(now_ms - since).unwrap_or(0));
-                Some(timeout_ms.saturating_sub(worked))
-            });
-            match left {
-                Some(0) => return,
-                Some(left) => tokio::time::sleep(Duration::from_millis(left)).await,
-                None => self.until(|world| world.tasks.get(&id).is_none_or(|task| task.running_since_ms.is_some()).then_some(())).await,
-            }
-        }
     }
 
     /// Records what came of a task, and says it.

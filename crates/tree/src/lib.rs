@@ -7,6 +7,8 @@
 
 mod artifact;
 mod boot;
+mod bounds;
+mod byte_stream;
 mod calls;
 mod changes;
 mod clock;
@@ -21,10 +23,12 @@ mod execute;
 mod face;
 mod hand_over;
 mod heed;
+mod interrupt;
 mod live;
 mod log;
 mod mailroom;
 mod order;
+mod preview;
 mod program;
 mod resource;
 mod schedule;
@@ -34,10 +38,13 @@ mod startup;
 mod subscribe;
 mod supervise;
 mod syscall;
+mod unseen;
 mod view;
 
 pub use artifact::{ArtifactQuery, ReadArtifact};
+pub use calls::TreeCaller;
 pub(crate) use deliver::HandOverError;
+pub use byte_stream::{STREAM_WAIT, StreamBroken, StreamEnd, StreamReader, StreamWriter};
 pub use escalate::EscalationReply;
 pub use events::{TreeEvent, TreeEvents};
 pub use face::CoreFace;
@@ -46,6 +53,7 @@ pub use order::{ArtifactOrder, EscalationOrder, KillOrder, LogLine, MessageOrder
 pub use resource::ResourceReply;
 pub use startup::Startup;
 pub use subscribe::{ReceivedMessage, Subscription};
+pub use supervise::HeartbeatTerms;
 pub use view::{ProcessView, ResourceView};
 
 use gate::Gate;
@@ -86,11 +94,17 @@ pub struct Tree {
     /// Programs that run, and those that are being started.
     pub(crate) live: Mutex<HashMap<Pid, Arc<live::LiveProgram>>>,
     pub(crate) starting: Mutex<HashMap<Pid, Arc<program::ProgramStart>>>,
+    /// Branches with limits of their own.
+    pub(crate) branches: Mutex<HashMap<Pid, program::branch::KnownBranch>>,
+    /// Ends of streams that wait for the other.
+    pub(crate) streams: byte_stream::WaitingEnds,
     /// Tasks that somebody carries through, and those of them that a program works on.
     pub(crate) queued: Mutex<BTreeSet<TaskId>>,
     pub(crate) running: Mutex<HashMap<TaskId, execute::RunningTask>>,
     /// When processes ended that nobody has taken note of.
     pub(crate) ended: Mutex<HashMap<Pid, Instant>>,
+    /// How programs are asked whether they still answer.
+    pub(crate) heartbeats: Mutex<HeartbeatTerms>,
     /// When this kernel started, as agents are told.
     pub(crate) session: String,
     /// True once the kernel goes down.
@@ -112,11 +126,19 @@ impl Tree {
             mail: mailroom::MailRoom::default(),
             live: Mutex::default(),
             starting: Mutex::default(),
+            branches: Mutex::default(),
+            streams: Mutex::default(),
             queued: Mutex::default(),
             running: Mutex::default(),
             ended: Mutex::default(),
+            heartbeats: Mutex::default(),
             session: program::session_stamp(),
             stopping: watch::Sender::new(false),
         })
+    }
+
+    /// Other terms for programs that are started from here on.
+    pub fn set_heartbeats(&self, terms: HeartbeatTerms) {
+        *self.heartbeats.lock() = terms;
     }
 }

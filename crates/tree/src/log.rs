@@ -62,7 +62,12 @@ impl Tree {
                 Ok(CallEffect { events: vec![claim.into()], output: json!({ "counts": !run.uses_gateway }), value: !run.uses_gateway })
             })
             .await?;
-        if claimed { self.warn_of_caps(by).await } else { Ok(()) }
+        if claimed {
+            self.end_used_up(by);
+            self.warn_of_caps(by).await
+        } else {
+            Ok(())
+        }
     }
 
     /// Whoever comes to the end of a budget by what it claims is told, and so is each one above whose budget it is.
@@ -95,7 +100,10 @@ impl Tree {
 /// Caps from a process up of which most is spent and nobody was told.
 fn nearly(world: &World, by: Pid) -> Vec<(Pid, String, u64, u64)> {
     let of = |pid: Pid, account: &Account| account.nearly().into_iter().map(|(what, used, cap)| (pid, what, used, cap)).collect::<Vec<_>>();
-    let accounts = world.ancestry(by).filter_map(|process| Some((process.pid, world.books.accounts.get(&process.pid)?)));
+    let accounts = world.lineage(by).into_iter().filter_map(|pid| {
+        let account = world.books.accounts.get(&pid).filter(|_| world.processes.contains_key(&pid))?;
+        Some((pid, account))
+    });
     accounts.flat_map(|(pid, account)| of(pid, account)).collect()
 }
 

@@ -3,6 +3,7 @@
 //! **Invariant.** A listener is woken only by a message that it wants: whoever listens for what nobody sends costs nothing.
 
 use crate::Tree;
+use crate::preview::MessagePreviews;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -81,10 +82,14 @@ pub(crate) struct MailRoom {
     /// The deadline that is waited for, and the bell when an earlier one comes.
     pub expiry_ms: AtomicI64,
     pub expiry: Notify,
+    /// What followers of the tree see of messages.
+    pub previews: Arc<MessagePreviews>,
     /// Rung when the entries of cron change.
     pub cron: Notify,
     /// Reads of the process table that have no record yet, by who read.
     pub reads: Mutex<BTreeMap<Pid, u64>>,
+    /// Copies of messages that somebody was to see and that have no record yet, by who has too many.
+    pub unseen: Mutex<BTreeMap<Pid, u64>>,
     /// The loops, and what is done when readers leave.
     tasks: Mutex<Vec<JoinHandle<()>>>,
     /// What the policy said of calls that make no record, by who asks and for what, and on which state of things.

@@ -3,6 +3,7 @@
 //! **Invariant.** A process has at most one program, and a program that is not ready yet is killed when whoever starts it gives up. Where a
 //! program is to run in a room and the room cannot be closed, nothing runs.
 
+pub(crate) mod branch;
 mod environment;
 mod place;
 
@@ -18,9 +19,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use world::event::ProcStarted;
-use world::{EndReason, Event, Fault, FaultKind, Pid, Process, Program, ProgramOriginal, ProgramRun, ProgramRuntime};
+use world::{EndReason, Event, Fault, FaultKind, Pid, Process, ProcessState, Program, ProgramOriginal, ProgramRun, ProgramRuntime, World};
 
-pub(crate) use environment::session_stamp;
+pub(crate) use environment::{is_visible, session_stamp};
 
 /// A folder that a program may write, by HiveKernel's name for it.
 pub(crate) const WORKSPACE: &str = "agent.workspace";
@@ -82,7 +83,20 @@ impl Tree {
             return Err(failed("it was ended before it was ready"));
         }
         self.attend(&live);
+        self.hold_if_paused(&live).await;
         Ok(live)
+    }
+
+    /// Whoever paused the process meanwhile found no program to hold.
+    async fn hold_if_paused(&self, live: &LiveProgram) {
+        let is_paused = |world: &World| world.processes.get(&live.pid).is_some_and(|process| process.state == ProcessState::Paused);
+        if !self.ledger.look(is_paused) {
+            return;
+        }
+        match live.control.hold().await {
+            Ok(()) => live.set_held(true),
+            Err(error) => world::log!("skep: process {} is paused, and its program could not be stopped: {error}", live.pid),
+        }
     }
 
     /// Has a start under way give up.
@@ -113,7 +127,7 @@ impl Tree {
         let plan = self.plan(pid).await?;
         let face = self.face().await?;
         let placed = self.place(&plan, face.as_ref()).await?;
-        let PlacedProgram { control, stdout, stderr, mut ended, reach, core } = placed;
+        let PlacedProgram { control, stdout, stderr, mut ended, reach, core, unrun } = placed;
         *start.os_pid.lock() = Some(control.os_pid());
         let control = Arc::new(control);
         let guard = ProgramGuard(Some(Arc::clone(&control)));
@@ -126,12 +140,14 @@ impl Tree {
                 output.stdout.add(&error.output);
                 // What it says of its end comes with its end.
                 let _late = tokio::time::timeout(Duration::from_millis(500), ended.wait_for(Option::is_some)).await;
-                return Err(failed(with_output(&error.to_string(), &output)));
+                let why = unrun.get().cloned().unwrap_or_else(|| error.to_string());
+                return Err(failed(with_output(&why, &output)));
             }
         };
         output.stdout.add(&ready.output);
         tokio::spawn(drain(ready.rest, Arc::clone(&output.stdout)));
-        let link_limits = LinkLimits { init_timeout: INIT_MAX, ..LinkLimits::default() };
+        let heartbeat_timeout = self.heartbeats.lock().within;
+        let link_limits = LinkLimits { init_timeout: INIT_MAX, heartbeat_timeout, ..LinkLimits::default() };
         let link = reach.connect(ready.port, link_limits).await.map_err(failed)?;
         let remembers = self.init(&plan, &link).await.map_err(|why| failed(with_output(&why, &output)))?;
         if ended.borrow().is_some() {

@@ -64,6 +64,7 @@ fn asked(world: &World, by: Pid, cap: &Cap, amount: u64, why: &str, now_ms: i64)
     let Some(account) = own else {
         let reply = match world.free(by, cap, now_ms) {
             None => yes(format!("nothing caps its {name}")),
+            Some((of, free)) if of == by => no(format!("its {name} are capped by a person, who alone raises that; {free} are left")),
             Some((of, free)) if free >= amount => yes(format!("it has its {name} from the account of process {of}, which has {free} left")),
             Some((of, free)) => no(format!("the account of process {of} has {free} {name} left")),
         };

@@ -1,12 +1,13 @@
 //! Cron expressions: five or six fields, in a time zone.
 //!
-//! Read by `croner`, over times of `jiff`. A time that a clock leaves out in spring runs when the clock has jumped; one that comes twice in autumn
-//! runs once, unless the entry runs at intervals anyway.
+//! `croner` reads them and finds dates and hours on a calendar without time zones; where a zone's clock jumps is decided here, over `jiff`. A time that
+//! a clock leaves out in spring runs when the clock has jumped; one that comes twice in autumn runs once. An entry that runs at intervals (`*` in its
+//! minute or hour) runs each hour that passes and makes up for nothing.
 
 use croner::Cron;
 use croner::parser::{CronParser, Seconds, Year};
+use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, Zoned};
 use world::{Code, CronSpec, Refusal};
 
 /// Bytes of an expression: more fields than there are values.
@@ -14,10 +15,15 @@ const EXPRESSION_MAX: usize = 1024;
 /// Times that one question gets.
 const TIMES_MAX: usize = 1000;
 
+/// Jumps of a clock that are looked across for the next time: some hundred years of them.
+const JUMPS_MAX: usize = 400;
+
 /// When something is due.
 pub(crate) struct CronTimes {
     cron: Cron,
     zone: TimeZone,
+    /// It runs every so often, and not at certain times of day.
+    is_interval: bool,
 }
 
 impl CronTimes {
@@ -41,7 +47,7 @@ impl CronTimes {
                     .hint("name one as in `Europe/Zurich`, or none for the machine's own")
             })?,
         };
-        let times = CronTimes { cron, zone };
+        let times = CronTimes { cron, zone, is_interval: is_interval(expression) };
         // What is never due is a mistake.
         match times.next_after(Timestamp::now().as_millisecond()) {
             Some(_) => Ok(times),
@@ -51,13 +57,49 @@ impl CronTimes {
 
     /// The first time after this one.
     pub fn next_after(&self, after_ms: i64) -> Option<i64> {
-        let after: Zoned = Timestamp::from_millisecond(after_ms).ok()?.to_zoned(self.zone.clone());
-        Some(self.cron.find_next_occurrence(&after, false).ok()?.timestamp().as_millisecond())
+        let after = Timestamp::from_millisecond(after_ms).ok()?;
+        let mut offset = i64::from(self.zone.to_offset(after).seconds());
+        let mut jumps = self.zone.following(after);
+        // Seconds that the clock on the wall shows, and whether that very second counts.
+        let (mut shown, mut counts) = (after.as_millisecond().div_euclid(1000) + offset, false);
+        for _ in 0..JUMPS_MAX {
+            let jump = jumps.next();
+            let next = self.next_shown(shown, counts)?;
+            let due = next - offset;
+            let Some(jump) = jump else { return due.checked_mul(1000) };
+            let (at, offset_then) = (jump.timestamp().as_second(), i64::from(jump.offset().seconds()));
+            if due < at {
+                return due.checked_mul(1000);
+            }
+            // The clock jumps first. What it leaves out is due at the jump; what it shows again was made before, but for intervals.
+            let (last, first) = (at + offset, at + offset_then);
+            if !self.is_interval && next < first {
+                return at.checked_mul(1000);
+            }
+            (shown, counts, offset) = (if self.is_interval { first } else { first.max(last) }, true, offset_then);
+        }
+        None
+    }
+
+    /// The first match from so many seconds on, on a calendar without jumps.
+    fn next_shown(&self, shown: i64, counts: bool) -> Option<i64> {
+        let from = Timestamp::from_second(shown).ok()?.to_zoned(TimeZone::UTC);
+        Some(self.cron.find_next_occurrence(&from, counts).ok()?.timestamp().as_second())
     }
 
     /// The first times after this one.
     pub fn after(&self, after_ms: i64, count: usize) -> Vec<i64> {
         std::iter::successors(self.next_after(after_ms), |last| self.next_after(*last)).take(count.min(TIMES_MAX)).collect()
+    }
+}
+
+/// Whether the minute or the hour of an expression is `*` or a part of it.
+fn is_interval(expression: &str) -> bool {
+    let fields: Vec<&str> = expression.split_whitespace().collect();
+    match fields[..] {
+        [name] => name.eq_ignore_ascii_case("@hourly"),
+        [minute, hour, _, _, _] | [_, minute, hour, _, _, _] => minute.starts_with('*') || hour.starts_with('*'),
+        _ => false,
     }
 }
 
@@ -96,6 +138,50 @@ mod tests {
         assert_eq!(hourly, ["03-29 01:00:00 +01:00", "03-29 03:00:00 +02:00", "03-29 04:00:00 +02:00"]);
         let before = times("30 1 * * *", "Europe/Zurich", from, 1);
         assert_eq!(before, ["03-29 01:30:00 +01:00"], "control: what is not left out");
+    }
+
+    #[test]
+    fn a_jump_neither_doubles_nor_loses_a_run() {
+        let berlin = date(2027, 3, 27).at(12, 0, 0, 0);
+        let both = ["03-28 01:30:00 +01:00", "03-28 03:00:00 +02:00", "03-29 01:30:00 +02:00", "03-29 02:30:00 +02:00"];
+        assert_eq!(times("30 1,2 * * *", "Europe/Berlin", berlin, 4), both);
+        assert_eq!(times("45 1 * 3 *", "Europe/Berlin", berlin, 2), ["03-28 01:45:00 +01:00", "03-29 01:45:00 +02:00"]);
+        assert_eq!(
+            times("0,30 2,3 * * *", "Europe/Berlin", berlin, 3),
+            ["03-28 03:00:00 +02:00", "03-28 03:30:00 +02:00", "03-29 02:00:00 +02:00"]
+        );
+        let york = date(2027, 3, 13).at(12, 0, 0, 0);
+        assert_eq!(
+            times("30 1 14 3 *", "America/New_York", york, 2),
+            ["03-14 01:30:00 -05:00", "03-14 01:30:00 -04:00"],
+            "the next is a year later"
+        );
+        assert_eq!(times("0 1 * * *", "America/New_York", york, 2), ["03-14 01:00:00 -05:00", "03-15 01:00:00 -04:00"]);
+        let quarters = times("*/15 * * * *", "America/New_York", date(2027, 3, 14).at(1, 40, 0, 0), 2);
+        assert_eq!(quarters, ["03-14 01:45:00 -05:00", "03-14 03:00:00 -04:00"]);
+        assert_eq!(
+            times("30 2 * * *", "Australia/Lord_Howe", date(2026, 10, 3).at(12, 0, 0, 0), 2),
+            ["10-04 02:30:00 +11:00", "10-05 02:30:00 +11:00"]
+        );
+        assert_eq!(
+            times("15 2 * * *", "Australia/Lord_Howe", date(2026, 10, 3).at(12, 0, 0, 0), 2),
+            ["10-04 02:30:00 +11:00", "10-05 02:15:00 +11:00"],
+            "half an hour"
+        );
+    }
+
+    /// Hour by hour over two years of a zone, what is due at fixed times is due once each day.
+    #[test]
+    fn a_daily_run_is_due_once_on_every_day() {
+        for zone in ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Tokyo"] {
+            for hour in 0..24 {
+                let from = date(2026, 1, 1).at(0, 0, 0, 0);
+                let due = times(&format!("30 {hour} * * *"), zone, from, 730);
+                let days: std::collections::BTreeSet<(usize, &str)> =
+                    due.iter().enumerate().map(|(at, due)| (at / 365, &due[..5])).collect();
+                assert_eq!(days.len(), 730, "{zone}, at {hour}:30");
+            }
+        }
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use crate::calls::{CallEffect, TreeCall};
 use crate::mailroom::{Arrival, is_pushed};
-use crate::{MessageOrder, Tree};
+use crate::preview::MessagePreview;
+use crate::{MessageOrder, Tree, TreeCaller};
 use gate::TreeRequest;
 use serde_json::json;
 use std::sync::Arc;
@@ -18,22 +19,32 @@ const BRANCHES: &str = "branch_traffic:";
 
 impl Tree {
     /// Sends a message. It is on disk when this returns, with its body.
-    pub async fn send(&self, by: Pid, order: MessageOrder) -> Result<MessageId, Stop> {
+    pub async fn send(&self, by: impl Into<TreeCaller>, order: MessageOrder) -> Result<MessageId, Stop> {
+        let TreeCaller { pid: by, asked } = by.into();
         check(&order)?;
         if let Some(refusal) = self.ledger.flood_refusal(by) {
             return Err(refusal.into());
         }
+        let preview = || Arc::new(MessagePreview::of(&self.ledger.redactor, &order.body));
+        let preview = self.mail.previews.is_followed().then(preview);
         let mail = Outgoing::new(self, order)?;
         let to = mail.order.to.clone();
         let input = json!({ "to": to, "kind": mail.order.kind, "bytes": mail.bytes });
         let call = TreeCall { by, tool: "message.send", input, about: Some(TreeRequest::Send { to }), read_only: false };
         let sent = self
-            .commit_call(call, |world, _, now_ms| {
-                let (events, arrivals) = mail.events(world, by, now_ms)?;
+            .commit_asked(call, asked, |world, _, now_ms| {
+                let (events, arrivals, unseen_by) = mail.events(world, by, now_ms)?;
                 let id = arrivals[0].id;
-                Ok(CallEffect { events, output: json!({ "message": id }), value: arrivals })
+                if let Some(preview) = &preview {
+                    self.mail.previews.keep(id, preview);
+                }
+                Ok(CallEffect { events, output: json!({ "message": id }), value: (arrivals, unseen_by) })
             })
             .await?;
+        let (sent, unseen_by) = sent;
+        if let Some(above) = unseen_by {
+            self.count_unseen(above);
+        }
         self.announce(&sent);
         Ok(sent[0].id)
     }
@@ -59,8 +70,8 @@ impl Outgoing {
         })
     }
 
-    /// What sending it does to the world, and what arrives by it: the message first.
-    pub fn events(&self, world: &World, by: Pid, now_ms: i64) -> Result<(Vec<Event>, Vec<Arrival>), Refusal> {
+    /// What sending it does to the world, what arrives by it, the message first, and who was to see it and has too many to see already.
+    pub fn events(&self, world: &World, by: Pid, now_ms: i64) -> Result<(Vec<Event>, Vec<Arrival>, Option<Pid>), Refusal> {
         let MessageOrder { to, .. } = &self.order;
         let way = way(world, by, to)?;
         room_for(world, to)?;
@@ -84,9 +95,11 @@ impl Outgoing {
             body: self.body.clone(),
         };
         let copy = way.seen_by.and_then(|above| copy(world, &sent, above, now_ms));
+        let is_alive = |above: &Pid| world.processes.get(above).is_some_and(|process| process.state.alive());
+        let unseen_by = way.seen_by.filter(|above| copy.is_none() && is_alive(above));
         let events: Vec<MessageSent> = std::iter::once(sent).chain(copy).collect();
         let arrivals = events.iter().map(|event| arrival(world, event, now_ms)).collect();
-        Ok((events.into_iter().map(Event::from).collect(), arrivals))
+        Ok((events.into_iter().map(Event::from).collect(), arrivals, unseen_by))
     }
 }
 

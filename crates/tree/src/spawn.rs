@@ -5,10 +5,13 @@
 
 use crate::calls::{CallEffect, TreeCall};
 use crate::order::SpawnOrder;
-use crate::{Tree, TreeFuture};
+use crate::program::is_visible;
+use crate::{Tree, TreeCaller, TreeFuture};
 use gate::TreeRequest;
 use serde_json::json;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
 use world::event::{ProcCollected, ProcSpawned};
 use world::{
     Code, CronAction, CronSpec, EndReason, Event, Fault, FaultKind, MissedRule, OverlapRule, Pid, ProcessExit, Program, ProgramLimits,
@@ -18,24 +21,38 @@ use world::{
 /// Folders that the room of a program shows read-only, as its metadata names them. Only the operator adds to them; a child has its parent's.
 pub(crate) const SHOWN: &str = "skep.shown";
 /// A folder that the program may write, and what its room may use. Only the operator says so.
-const OPERATOR_METADATA: [&str; 4] = [SHOWN, crate::program::WORKSPACE, crate::program::MEMORY_MB, crate::program::CPU_MILLI];
+const OPERATOR_METADATA: [&str; 5] = [SHOWN, PROGRAMS, crate::program::WORKSPACE, crate::program::MEMORY_MB, crate::program::CPU_MILLI];
+/// Folders of programs, one on a line, which the room shows as well: that of its own where the operator named it, and its parent's.
+pub(crate) const PROGRAMS: &str = "skep.programs";
 
 /// Longer names are cut in every table.
 const NAME_CHARS_MAX: usize = 128;
+/// Names of models are shorter.
+const MODEL_CHARS_MAX: usize = 256;
+
+/// What a spawn has to know of the parent.
+struct ParentProgram {
+    limits: ProgramLimits,
+    metadata: BTreeMap<String, String>,
+    tools: Vec<String>,
+    /// Neither it nor the one who asks runs in a room: they see everything.
+    is_free: bool,
+}
 
 impl Tree {
     /// Spawns a process and starts its program. Done when the program is ready.
-    pub fn spawn(&self, by: Pid, order: SpawnOrder) -> TreeFuture<'_, Result<Pid, Stop>> {
-        Box::pin(self.spawn_and_start(by, order))
+    pub fn spawn(&self, by: impl Into<TreeCaller>, order: SpawnOrder) -> TreeFuture<'_, Result<Pid, Stop>> {
+        Box::pin(self.spawn_and_start(by.into(), order))
     }
 
-    async fn spawn_and_start(&self, by: Pid, order: SpawnOrder) -> Result<Pid, Stop> {
+    async fn spawn_and_start(&self, caller: TreeCaller, order: SpawnOrder) -> Result<Pid, Stop> {
+        let by = caller.pid;
         let (first, schedule) = (order.initial_task.clone(), order.schedule.clone());
         if let Some(schedule) = &schedule {
             Tree::cron_next(&schedule.cron, "", 0, 1)?;
         }
         let is_virtual = order.runtime == ProgramRuntime::Virtual;
-        let pid = self.record_spawn(by, order).await?;
+        let pid = self.record_spawn(caller, order).await?;
         if is_virtual {
             return Ok(pid);
         }
@@ -97,31 +114,39 @@ impl Tree {
         });
     }
 
-    async fn record_spawn(&self, by: Pid, order: SpawnOrder) -> Result<Pid, Stop> {
+    async fn record_spawn(&self, TreeCaller { pid: by, asked }: TreeCaller, order: SpawnOrder) -> Result<Pid, Stop> {
         let is_top = by == Pid::KERNEL || by == Pid::OPERATOR;
         let parent = order.parent.unwrap_or(by);
         self.check_order(&order, is_top)?;
         let above = self.ledger.look(|world| {
             let process = world.processes.get(&parent)?;
             let program = process.program.as_deref();
-            Some((program.map(|program| (program.limits, program.metadata.clone(), program.confined)), process.user.clone()))
+            let is_confined = |pid: Pid| world.processes.get(&pid).and_then(|of| of.program.as_deref()).is_none_or(|of| of.confined);
+            let is_free = !is_confined(parent) && !is_confined(by);
+            let above = program.map(|program| ParentProgram {
+                limits: program.limits,
+                metadata: program.metadata.clone(),
+                tools: program.tools.clone(),
+                is_free,
+            });
+            Some((above, process.user.clone()))
         });
         let (above, user) = above.ok_or_else(|| Refusal::new(Code::NotFound, format!("there is no process {parent}")))?;
-        let limits = above.as_ref().map_or(order.limits, |(bound, ..)| filled(&order.limits, bound));
+        let limits = above.as_ref().map_or(order.limits, |above| filled(&order.limits, &above.limits));
+        self.can_hold(&limits)?;
         let mut order = SpawnOrder { limits, ..order };
-        if !is_top {
-            order.metadata.retain(|key, _| !OPERATOR_METADATA.contains(&key.as_str()));
-            let inherited = above.as_ref().and_then(|(_, metadata, _)| metadata.get(SHOWN)).cloned();
-            order.metadata.extend(inherited.map(|shown| (SHOWN.to_owned(), shown)));
-        } else if let Some(path) = order.env.get("PYTHONPATH") {
-            order.metadata.entry(SHOWN.to_owned()).or_insert_with(|| path.clone());
+        if let (true, Some(above)) = (order.tools.is_empty(), &above) {
+            order.tools.clone_from(&above.tools);
         }
+        let is_image_hidden = self.show(&mut order, above.as_ref(), is_top);
         let about = TreeRequest::Spawn {
             parent,
             role: order.role,
             tier: order.tier,
             user: order.user.clone(),
             tools: order.tools.clone(),
+            name: order.name.clone(),
+            is_image_hidden,
             limits: Box::new(limits),
             budget: order.budget.clone().map(Box::new),
         };
@@ -134,10 +159,15 @@ impl Tree {
         let name = order.name.clone();
         let program = program(order, original.clone());
         let call = TreeCall { by, tool: "proc.spawn", input, about: Some(about), read_only: false };
-        let spawned = self.commit_call(call, |world, _, _| {
+        let spawned = self.commit_asked(call, asked, |world, _, _| {
             // It may have ended since the gate looked.
             if world.processes.get(&parent).is_some_and(|process| process.state.alive()) {
-                Ok(effect(world, parent, &name, &user, &program))
+                let effect = effect(world, parent, &name, &user, &program);
+                // What others took since the gate looked.
+                match effect.events.iter().find_map(|event| world.check(event).err()) {
+                    Some(illegal) => Err(Refusal::new(Code::Exhausted, format!("spawn denied: {}", illegal.why))),
+                    None => Ok(effect),
+                }
             } else {
                 Err(Refusal::new(Code::WrongState, format!("process {parent} has ended")))
             }
@@ -153,10 +183,56 @@ impl Tree {
         }
     }
 
+    /// Says what the room of a new process shows beside its own folder, and whether its program lies elsewhere: a child sees what its parent sees,
+    /// and only the operator, or who runs outside rooms, adds to that.
+    fn show(&self, order: &mut SpawnOrder, above: Option<&ParentProgram>, is_top: bool) -> bool {
+        let image = matches!(order.runtime, ProgramRuntime::Claw | ProgramRuntime::Custom).then(|| Path::new(&order.image));
+        let folder = image.filter(|image| image.is_absolute()).and_then(Path::parent).filter(|folder| !is_visible(folder)).map(Path::to_owned);
+        if is_top {
+            if let Some(path) = order.env.get("PYTHONPATH") {
+                order.metadata.entry(SHOWN.to_owned()).or_insert_with(|| path.clone());
+            }
+        } else {
+            order.metadata.retain(|key, _| !OPERATOR_METADATA.contains(&key.as_str()));
+        }
+        let inherited = |key: &str| above.and_then(|above| above.metadata.get(key)).cloned();
+        let mut programs: Vec<PathBuf> = inherited(PROGRAMS).iter().flat_map(|text| text.lines()).map(PathBuf::from).collect();
+        if !is_top {
+            order.metadata.extend(inherited(SHOWN).map(|shown| (SHOWN.to_owned(), shown)));
+        }
+        let mut is_hidden = false;
+        if let Some(folder) = folder {
+            let is_plain = folder.components().all(|part| !matches!(part, Component::ParentDir));
+            let shown = order.metadata.get(SHOWN).map(String::as_str).unwrap_or_default();
+            let is_seen = is_plain && self.shown_by(shown).iter().chain(&programs).any(|of| folder.starts_with(of));
+            let workspace = inherited(crate::program::WORKSPACE).map(PathBuf::from).filter(|root| is_plain && folder.starts_with(root));
+            if is_top || above.is_some_and(|above| above.is_free) {
+                programs.push(folder);
+            } else if !is_seen {
+                is_hidden = workspace.is_none();
+                programs.extend(workspace);
+            }
+        }
+        programs.sort();
+        programs.dedup();
+        let lines: Vec<String> = programs.iter().filter_map(|folder| folder.to_str()).map(str::to_owned).collect();
+        if !lines.is_empty() {
+            order.metadata.insert(PROGRAMS.to_owned(), lines.join("\n"));
+        }
+        is_hidden
+    }
+
     fn check_order(&self, order: &SpawnOrder, is_top: bool) -> Result<(), Refusal> {
         let bad = |reason: &str| Err(Refusal::new(Code::BadInput, reason));
         if order.name.trim().is_empty() || order.name.chars().count() > NAME_CHARS_MAX || order.name.contains(char::is_control) {
             return bad("the name must be a line of at most 128 characters");
+        }
+        if matches!(self.ledger.redactor.text(&order.image), Cow::Owned(_)) {
+            // It would be started by what the record has of it.
+            return bad("the image looks like a secret, which no record keeps: give it another name");
+        }
+        if order.model.chars().count() > MODEL_CHARS_MAX || order.model.contains(char::is_control) {
+            return bad("the model must be a line of at most 256 characters");
         }
         if !order.confined && !is_top {
             let why = "spawn denied: only the operator lets a program run outside a sandbox";
@@ -257,6 +333,8 @@ fn filled(own: &ProgramLimits, parent: &ProgramLimits) -> ProgramLimits {
         tasks: own.tasks.or(parent.tasks),
         timeout_ms: own.timeout_ms.or(parent.timeout_ms),
         tokens_total: own.tokens_total.or(parent.tokens_total),
+        memory_mb: own.memory_mb.or(parent.memory_mb),
+        cpu_milli: own.cpu_milli.or(parent.cpu_milli),
     }
 }
 

@@ -13,12 +13,24 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 use world::event::{ProcCrashed, ProcReported, ProcRestarting, ProcSlept, ProcWoken, TaskFailed};
 use world::{
-    EndReason, Event, Fault, Pid, Process, ProcessExit, ProcessRole, ProcessState, Program, ProgramRuntime, Supervision, TaskState, World,
+    EndReason, Event, Fault, Pid, Process, ProcessExit, ProcessRole, ProcessState, Program, ProgramRun, ProgramRuntime, Supervision,
+    TaskState, World,
 };
 
-/// How often a program is asked how it is, and how often in a row it may not answer.
-const HEARTBEAT_EVERY: Duration = Duration::from_secs(10);
-const MISSES_MAX: u32 = 6;
+/// How often a program is asked how it is, how long it has for its answer, and how often in a row it may miss.
+#[derive(Clone, Copy, Debug)]
+pub struct HeartbeatTerms {
+    pub every: Duration,
+    pub within: Duration,
+    pub misses_max: u32,
+}
+
+impl Default for HeartbeatTerms {
+    fn default() -> HeartbeatTerms {
+        HeartbeatTerms { every: Duration::from_secs(10), within: Duration::from_secs(5), misses_max: 6 }
+    }
+}
+
 /// More crashes than this within the time, and a daemon is given up.
 const CRASHES_MAX: usize = 5;
 const CRASHES_WITHIN_MS: i64 = 60_000;
@@ -34,8 +46,11 @@ const MAID_EVERY: Duration = Duration::from_secs(5);
 
 /// What is to be done about a program that ended by itself.
 enum CrashSequel {
-    Nothing,
+    /// Its process is over.
+    Ended,
     Restart,
+    /// It is paused: whoever lets it go on has it started.
+    AwaitResume,
     /// Somebody above decides.
     Decide(String),
 }
@@ -65,9 +80,10 @@ impl Tree {
 
     /// Comes back when a program does not answer any more.
     async fn ask_how_it_is(&self, live: &LiveProgram) {
+        let terms = *self.heartbeats.lock();
         let (mut misses, mut last) = (0, None);
         loop {
-            tokio::time::sleep(HEARTBEAT_EVERY).await;
+            tokio::time::sleep(terms.every).await;
             if live.is_held() {
                 misses = 0;
                 continue;
@@ -84,7 +100,7 @@ impl Tree {
                 Err(error) if error.code() == Some(hive::tonic::Code::Unimplemented) => misses = 0,
                 Err(_) => misses += 1,
             }
-            if misses >= MISSES_MAX {
+            if misses >= terms.misses_max {
                 return;
             }
         }
@@ -100,8 +116,9 @@ impl Tree {
         if !self.ledger.look(|world| is_alive(world, pid)) {
             return;
         }
-        if let Err(fault) = self.ledger.progress(pid, None, reported) {
-            world::log!("skep: what process {pid} says of itself was not recorded: {fault}");
+        match self.ledger.progress(pid, None, reported) {
+            Ok(()) => self.end_used_up(pid),
+            Err(fault) => world::log!("skep: what process {pid} says of itself was not recorded: {fault}"),
         }
     }
 
@@ -117,11 +134,12 @@ impl Tree {
         let (sequel, arrivals) = pending.durable().await?;
         self.announce(&arrivals);
         match sequel {
-            CrashSequel::Nothing => {
+            CrashSequel::Ended => {
                 self.ended.lock().insert(pid, std::time::Instant::now());
                 Ok(())
             }
             CrashSequel::Restart => self.restart(pid, "supervisor").await,
+            CrashSequel::AwaitResume => Ok(()),
             CrashSequel::Decide(issue) => {
                 self.ask_what_to_do(pid, issue);
                 Ok(())
@@ -150,7 +168,8 @@ impl Tree {
             let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
             let restarting = ProcRestarting { pid, task: None, attempt, delay_ms, by: by.to_owned() };
             let recorded = self.ledger.commit(|world, _| {
-                let may = world.processes.get(&pid).is_some_and(|process| process.state.alive() && is_down(process));
+                let is_paused = |process: &Process| process.state == ProcessState::Paused;
+                let may = world.processes.get(&pid).is_some_and(|process| process.state.alive() && is_down(process) && !is_paused(process));
                 (if may { vec![Event::from(restarting)] } else { Vec::new() }, may)
             })?;
             if !recorded.durable().await? {
@@ -282,7 +301,9 @@ impl Tree {
         if let Some(live) = self.live(pid) {
             return Ok(live);
         }
-        if self.starting.lock().contains_key(&pid) || self.is_supervised(pid) {
+        if self.starting.lock().contains_key(&pid)
+            || self.ledger.look(|world| world.processes.get(&pid).is_some_and(is_for_others_to_start))
+        {
             // Somebody else starts it.
             let up = self.until(|world| match world.processes.get(&pid) {
                 Some(process) if process.state.alive() => (!is_down(process)).then_some(true),
@@ -300,16 +321,6 @@ impl Tree {
             return Err(gone());
         }
         self.start(pid).await
-    }
-
-    /// Crashed, with a supervisor that will start it again.
-    fn is_supervised(&self, pid: Pid) -> bool {
-        self.ledger.look(|world| {
-            world.processes.get(&pid).is_some_and(|process| {
-                let restarts = process.program.as_ref().is_some_and(|program| program.supervision == Supervision::Restart);
-                restarts && process.run.as_ref().is_some_and(|run| run.last_error.is_some()) && is_down(process)
-            })
-        })
     }
 
     /// Looks after ends that nobody waits for, until the kernel stops.
@@ -333,12 +344,28 @@ pub(crate) fn is_down(process: &Process) -> bool {
     has_program && process.run.as_ref().is_some_and(|run| !run.is_up)
 }
 
+/// Nothing runs for it because it crashed, and not because it sleeps or the kernel ended.
+fn is_crashed(process: &Process) -> bool {
+    let since_start = |run: &ProgramRun| run.crashes_ms.last().is_some_and(|crashed_ms| *crashed_ms >= run.started_ms);
+    is_down(process) && process.run.as_deref().is_some_and(since_start)
+}
+
+/// It crashed, and its parent or a person decides what becomes of it.
+pub(crate) fn awaits_decision(process: &Process) -> bool {
+    is_crashed(process) && process.program.as_ref().is_some_and(|program| program.supervision == Supervision::Decide)
+}
+
+/// Its supervisor starts it, or whoever decides about it or lets it go on: work that waits for it does not.
+fn is_for_others_to_start(process: &Process) -> bool {
+    is_crashed(process) || (is_down(process) && process.state == ProcessState::Paused)
+}
+
 /// The records of a program's end, and what follows.
 fn sequel(world: &World, live: &LiveProgram, end: ProgramEnd, error: &str, now_ms: i64) -> (Vec<Event>, CrashSequel, Vec<Arrival>) {
     let pid = live.pid;
     let found = world.processes.get(&pid).filter(|process| process.state.alive());
     let Some((process, program)) = found.and_then(|process| Some((process, process.program.as_deref()?))) else {
-        return (Vec::new(), CrashSequel::Nothing, Vec::new());
+        return (Vec::new(), CrashSequel::Ended, Vec::new());
     };
     let done = world.tasks.values().rfind(|task| task.pid == pid && task.result.is_some());
     let ended_well = end.code == Some(0) && program.role == ProcessRole::Task && done.is_some();
@@ -353,7 +380,7 @@ fn sequel(world: &World, live: &LiveProgram, end: ProgramEnd, error: &str, now_m
         let told = ParentNotice::of(world, pid, "its work is done", &exit, false, now_ms);
         events.extend(told.events);
         events.extend(world.ending(pid, false, "its work is done", exit));
-        return (events, CrashSequel::Nothing, told.arrivals);
+        return (events, CrashSequel::Ended, told.arrivals);
     }
     let how = match (end.code, end.signal) {
         (Some(code), _) => format!("its program ended with exit code {code}"),
@@ -370,6 +397,7 @@ fn sequel(world: &World, live: &LiveProgram, end: ProgramEnd, error: &str, now_m
         events.push(ProcCrashed { pid, task: None, incarnation, code, signal, error: error.to_owned() }.into());
     }
     match program.supervision {
+        Supervision::Restart if process.state == ProcessState::Paused => (events, CrashSequel::AwaitResume, Vec::new()),
         Supervision::Restart => (events, CrashSequel::Restart, Vec::new()),
         Supervision::Decide => {
             let issue = format!("{} (process {pid}) crashed: {how}", process.name);
@@ -387,7 +415,7 @@ fn sequel(world: &World, live: &LiveProgram, end: ProgramEnd, error: &str, now_m
             let ending = world.ending(pid, false, &how, exit);
             let is_begun = |event: &Event| matches!(event, Event::TaskFailed(failed) if world.tasks.get(&failed.task.unwrap_or(world::TaskId(0))).is_some_and(|task| task.state != TaskState::Queued));
             events.extend(ending.into_iter().filter(|event| !is_begun(event)));
-            (events, CrashSequel::Nothing, told.arrivals)
+            (events, CrashSequel::Ended, told.arrivals)
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What a program asks for in the stream of its task: each a call of its process, answered by its id.
 
 use crate::contract::{self, error_text};
+use crate::live::LiveProgram;
 use crate::{ArtifactQuery, LogLine, ProcessView, ReadArtifact, Tree};
 use gate::PERSON_ASK;
 use hive::generated::agent::{
@@ -20,14 +21,15 @@ use world::{Answer as Verdict, CallPattern, Code, Event, Pid, Refusal, ReviewSta
 pub(crate) struct TaskHost {
     tree: Arc<Tree>,
     pid: Pid,
+    incarnation: u64,
     task: TaskId,
     /// Held while a person is asked: a task has one question at a time.
     asking: tokio::sync::Mutex<()>,
 }
 
 impl TaskHost {
-    pub fn new(tree: Arc<Tree>, pid: Pid, task: TaskId) -> TaskHost {
-        TaskHost { tree, pid, task, asking: tokio::sync::Mutex::default() }
+    pub fn new(tree: Arc<Tree>, live: &LiveProgram, task: TaskId) -> TaskHost {
+        TaskHost { tree, pid: live.pid, incarnation: live.incarnation, task, asking: tokio::sync::Mutex::default() }
     }
 
     async fn answer(&self, call: Call) -> Answer {
@@ -207,6 +209,10 @@ impl ExecutionHost for TaskHost {
                 }
             }
         })
+    }
+
+    fn taken(&self) {
+        self.tree.task_taken(self.pid, self.incarnation, self.task);
     }
 
     fn note(&self, note: ProgressNote) {

@@ -63,7 +63,12 @@ pub struct ResourceView {
 impl Tree {
     pub fn info(&self, by: Pid, of: Pid) -> Result<ProcessView, Stop> {
         self.count_read(by)?;
-        Ok(self.ledger.look(|world| world.processes.get(&of).map(|process| view(world, process))).ok_or_else(|| unknown(of))?)
+        let found = self.ledger.look(|world| {
+            let seen = view(world, world.processes.get(&of)?);
+            // Labels have words of the task in them.
+            Some(if world.shares_user(by, of) { seen } else { ProcessView { task_label: String::new(), ..seen } })
+        });
+        Ok(found.ok_or_else(|| unknown(of))?)
     }
 
     /// Those right below a process, or all below it.
@@ -218,7 +223,7 @@ fn view(world: &World, process: &Process) -> ProcessView {
         node: program.map(|program| program.node.clone()).unwrap_or_default(),
         runtime: program.map(|program| program.runtime),
         tokens: spent(world, process.pid),
-        is_claimed: run.is_some_and(|run| run.claimed > 0),
+        is_claimed: run.is_some_and(|run| run.has_claimed),
         context_permille: context(process),
         context_max: program.and_then(|program| program.limits.context),
         children: children(world, process.pid),

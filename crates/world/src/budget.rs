@@ -50,6 +50,9 @@ pub struct Budget {
     /// Millionths of a dollar.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub micros: Option<u64>,
+    /// The same for each day, by UTC.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub micros_per_day: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requests_per_minute: Option<u32>,
     /// Input tokens of one request.
@@ -121,7 +124,7 @@ pub struct Account {
     pub requests: u32,
     /// Caps whose end was announced.
     pub warned: BTreeSet<String>,
-    /// The day and the hour that the next sums count, since 1970; kept where a cap asks for it.
+    /// The day and the hour that the next sums count, since 1970.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub day: i64,
     #[serde(default, skip_serializing_if = "Spend::is_empty")]
@@ -186,6 +189,8 @@ pub enum Cap {
     PerDay(String),
     PerHour(String),
     Money,
+    /// Of a day.
+    MoneyPerDay,
     Rate,
     Context,
 }
@@ -198,6 +203,7 @@ impl std::fmt::Display for Cap {
             Cap::PerDay(tier) => write!(f, "{} a day", Cap::Tokens(tier.clone())),
             Cap::PerHour(tier) => write!(f, "{} an hour", Cap::Tokens(tier.clone())),
             Cap::Money => f.write_str("money"),
+            Cap::MoneyPerDay => f.write_str("money a day"),
             Cap::Rate => f.write_str("requests per minute"),
             Cap::Context => f.write_str("context"),
         }
@@ -215,6 +221,7 @@ impl Cap {
         }
         match text {
             "money" => Some(Cap::Money),
+            "money a day" => Some(Cap::MoneyPerDay),
             "requests per minute" => Some(Cap::Rate),
             "context" => Some(Cap::Context),
             "tokens" => Some(Cap::Tokens(ALL_TIERS.to_owned())),
@@ -250,15 +257,16 @@ impl Account {
         let context = || budget.context.and_then(|cap| short(Cap::Context, cap, 0, cap, need.context));
         let amount = |(what, cap): (Cap, u64)| {
             let (used, room) = (self.used_of(&what, view), room(&what));
-            let need = if what == Cap::Money { need.micros } else { need.tokens };
+            let need = if what.is_money() { need.micros } else { need.tokens };
             short(what, cap, used, room, need)
         };
-        let money = || budget.micros.and_then(|cap| amount((Cap::Money, cap)));
-        let tokens = |passes: bool| {
-            let mut caps = budget.amounts().filter(|(what, _)| *what != Cap::Money && what.counts(need.tier) && what.passes() == passes);
-            caps.find_map(amount)
+        let of = |is_money: bool, passes: bool| {
+            let is_meant = |what: &Cap| what.is_money() == is_money && what.counts(need.tier) && what.passes() == passes;
+            budget.amounts().filter(|(what, _)| is_meant(what)).find_map(amount)
         };
-        context().or_else(money).or_else(|| tokens(false)).or_else(|| tokens(true)).or(rate)
+        let lasting = || of(true, false).or_else(|| of(false, false));
+        let passing = || of(true, true).or_else(|| of(false, true));
+        context().or_else(lasting).or_else(passing).or(rate)
     }
 
     /// Caps of which most is spent and nobody was told: its name, what is spent, and the cap.

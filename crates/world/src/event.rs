@@ -201,6 +201,8 @@ events! {
     /// Its prompt, or the command that it runs, is a skill of a role; `role` is `None` for the worker that every project has.
     SkillUsed = "skill.used", Fact { role: Option<String>, skill: String, params: BTreeMap<String, Value> }
     TaskStarted = "task.started", Fact { episode: u32 }
+    /// The program of a process of the tree has its task: an interruption reaches it from here on.
+    TaskTaken = "task.taken", Fact { incarnation: u64 }
     TaskParked = "task.parked", Fact { review: ReviewId }
     TaskFinished = "task.finished", Fact { summary: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -26,6 +26,9 @@ pub struct TreeMessage {
     /// The sender's parent: who may hear him in a queue when he is gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_parent: Option<Pid>,
+    /// Whom the sender acts for.
+    #[serde(default)]
+    pub from_user: String,
     pub to: Recipient,
     pub relation: SenderRelation,
     /// What it is about, in the sender's word.

@@ -39,7 +39,7 @@ pub struct Process {
     /// How it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit: Option<Box<ProcessExit>>,
-    /// Parents that it had and that are gone, the latest last.
+    /// Those who were above it and are gone, the nearest last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub former_parents: Vec<Pid>,
 }

@@ -197,10 +197,16 @@ pub struct ProgramLimits {
     pub timeout_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens_total: Option<u64>,
+    /// Memory of its program and of those of everything below it together, in mebibytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_mb: Option<u64>,
+    /// Thousandths of one processor, of the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_milli: Option<u64>,
 }
 
 impl ProgramLimits {
-    fn pairs(&self, other: &ProgramLimits) -> [(&'static str, Option<u64>, Option<u64>); 6] {
+    fn pairs(&self, other: &ProgramLimits) -> [(&'static str, Option<u64>, Option<u64>); 8] {
         [
             ("tokens per hour", self.tokens_per_hour, other.tokens_per_hour),
             ("context", self.context, other.context),
@@ -208,6 +214,8 @@ impl ProgramLimits {
             ("concurrent tasks", self.tasks, other.tasks),
             ("timeout", self.timeout_ms, other.timeout_ms),
             ("tokens", self.tokens_total, other.tokens_total),
+            ("memory", self.memory_mb, other.memory_mb),
+            ("processor", self.cpu_milli, other.cpu_milli),
         ]
     }
 
@@ -231,6 +239,8 @@ impl ProgramLimits {
             tasks: less(self.tasks, parent.tasks),
             timeout_ms: less(self.timeout_ms, parent.timeout_ms),
             tokens_total: less(self.tokens_total, parent.tokens_total),
+            memory_mb: less(self.memory_mb, parent.memory_mb),
+            cpu_milli: less(self.cpu_milli, parent.cpu_milli),
         }
     }
 }
@@ -290,6 +300,9 @@ pub struct ProgramRun {
     pub uses_gateway: bool,
     /// Tokens of the present incarnation that it has claimed.
     pub claimed: u64,
+    /// Some of what counts as spent is what it claimed, in this incarnation or an earlier one.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub has_claimed: bool,
     /// Blob with what it wants back at its next start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<String>,

@@ -23,6 +23,8 @@ pub enum RouteRefusal {
     Itself,
     #[error("a task sends to its parent alone, which is process {0}")]
     TaskOnlyToParent(Pid),
+    #[error("it is of another user's processes")]
+    OtherUser,
     #[error("process {to} is below the sibling {sibling}: send to that one")]
     BelowSibling { to: Pid, sibling: Pid },
 }

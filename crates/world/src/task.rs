@@ -118,6 +118,9 @@ pub struct Task {
     /// Why it has stopped, while it has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped_by: Option<RetryCause>,
+    /// The incarnation of its process's program that has it, for a process of the tree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken_by: Option<u64>,
     /// What a process of the tree is to do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<Box<ExecuteOrder>>,

@@ -7,11 +7,10 @@ mod queue;
 pub(crate) mod transition;
 mod tree;
 
-use crate::budget;
 use crate::event::Event;
 use crate::{
-    Accounts, ArtifactId, Ban, BanId, Budget, CallId, CronEntry, CronId, Doubts, Escalation, EscalationId, Grant, GrantId, Lease, Lesson,
-    LessonId, Mail, Merge, MergeId, MessageId, OpenCall, Pid, Process, Review, ReviewId, ReviewState, Scope, StoredArtifact, Task, TaskId,
+    Accounts, ArtifactId, Ban, BanId, Budget, ByteStream, CallId, CronEntry, CronId, Doubts, Escalation, EscalationId, Grant, GrantId, Lease, Lesson,
+    LessonId, Mail, Merge, MergeId, MessageId, OpenCall, Pid, Process, Review, ReviewId, ReviewState, Scope, StoredArtifact, StreamId, Task, TaskId,
     TaskState, Token, TokenId, ZoneId,
 };
 use serde::{Deserialize, Serialize};
@@ -48,6 +47,9 @@ pub struct World {
     /// Trouble that goes up the tree, and what became of it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub escalations: BTreeMap<EscalationId, Escalation>,
+    /// Streams of bytes that are open.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub streams: BTreeMap<StreamId, ByteStream>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub crons: BTreeMap<CronId, CronEntry>,
     /// What sessions taught.
@@ -130,6 +132,8 @@ struct Last {
     cron: u64,
     #[serde(default)]
     lesson: u64,
+    #[serde(default)]
+    stream: u64,
 }
 
 /// An event that does not follow from the present. To record one would be a bug.
@@ -175,6 +179,10 @@ impl World {
     pub fn next_artifact(&self) -> ArtifactId {
         ArtifactId(self.last.artifact + 1)
     }
+    pub fn next_stream(&self) -> StreamId {
+        StreamId(self.last.stream + 1)
+    }
+
     pub fn next_escalation(&self) -> EscalationId {
         EscalationId(self.last.escalation + 1)
     }
@@ -233,18 +241,22 @@ impl World {
 
     /// The process whose money is capped while nothing caps the tokens of a request: what has no price could cost anything there.
     pub fn unbounded(&self, pid: Pid, tier: &str) -> Option<Pid> {
-        let capped = |process: &&Process| self.books.accounts.get(&process.pid).and_then(|account| account.budget.as_ref());
-        let bounded = |budget: &Budget| budget.tokens.keys().any(|of| of == tier || of == budget::ALL_TIERS);
-        if self.ancestry(pid).filter_map(|process| capped(&process)).any(bounded) {
+        let capped = |of: &Pid| self.books.accounts.get(of).and_then(|account| account.budget.as_ref());
+        let bounded = |budget: &Budget| budget.amounts().any(|(what, _)| !what.is_money() && what.counts(tier));
+        let line = self.lineage(pid);
+        if line.iter().filter_map(capped).any(bounded) {
             return None;
         }
-        self.ancestry(pid).find(|process| capped(process).is_some_and(|budget| budget.micros.is_some())).map(|process| process.pid)
+        let caps_money = |budget: &Budget| budget.amounts().any(|(what, _)| what.is_money());
+        line.into_iter().find(|of| capped(of).is_some_and(caps_money))
     }
 
     /// Is anything that `pid` spends capped?
     pub fn is_capped(&self, pid: Pid) -> bool {
-        let mut budgets = self.ancestry(pid).filter_map(|process| self.books.accounts.get(&process.pid)?.budget.as_ref());
-        budgets.any(|budget| budget.micros.is_some() || !budget.tokens.is_empty())
+        let has_budget = |of: Pid| self.books.accounts.get(&of).and_then(|account| account.budget.as_ref());
+        let limits = |of: Pid| self.processes.get(&of).and_then(Process::limits);
+        let is_limited = |of: Pid| limits(of).is_some_and(|of| of.tokens_total.is_some() || of.tokens_per_hour.is_some());
+        self.lineage(pid).into_iter().any(|of| is_limited(of) || has_budget(of).is_some_and(|own| own.amounts().next().is_some()))
     }
 
     /// Does a grant hold for this process, at work on this task?

@@ -1,5 +1,6 @@
 //! The reference of the process tree: `GetProcessInfo` of a bare tonic echo, by 64 callers on two threads over a unix socket; beside it the same
-//! echo behind `hive`'s listener, which finds out who calls and bounds what is sent. Prints one JSON line, in calls a second.
+//! echo behind `hive`'s listener, which finds out who calls and bounds what is sent; and, with the path of a kernel's socket as argument, what that
+//! kernel answers. Prints one JSON line, in calls a second.
 #![forbid(unsafe_code)]
 
 use hive::generated::core::core_service_client::CoreServiceClient;
@@ -69,8 +70,8 @@ async fn bare(socket: UnixListener) {
     }
 }
 
-/// Calls a second, of callers that share so many connections.
-async fn measure(path: &Path, connections: usize) -> Result<f64, Box<dyn Error + Send + Sync>> {
+/// Calls a second, of callers that share so many connections. An echo is asked for a process of each caller, a kernel for itself.
+async fn measure(path: &Path, connections: usize, is_kernel: bool) -> Result<f64, Box<dyn Error + Send + Sync>> {
     let mut channels = Vec::new();
     for _ in 0..connections {
         channels.push(GrpcChannel::open(UnixStream::connect(path).await?, &LinkLimits::default()).await?);
@@ -82,7 +83,7 @@ async fn measure(path: &Path, connections: usize) -> Result<f64, Box<dyn Error +
         callers.spawn(async move {
             let mut count: u64 = 0;
             while Instant::now() < end {
-                let pid = caller as u64 + 1;
+                let pid = if is_kernel { 1 } else { caller as u64 + 1 };
                 let mut request = Request::new(ProcessInfoRequest { pid });
                 request.metadata_mut().insert(hive::PID_HEADER, pid.into());
                 if client.get_process_info(request).await?.get_ref().pid != pid {
@@ -105,31 +106,44 @@ fn median(mut rates: Vec<f64>) -> f64 {
     rates[rates.len() / 2]
 }
 
-async fn run(folder: PathBuf) -> Result<(), Box<dyn Error + Send + Sync>> {
+async fn run(folder: PathBuf, kernel: Option<PathBuf>) -> Result<(), Box<dyn Error + Send + Sync>> {
     let (bare_path, hive_path) = (folder.join("bare"), folder.join("hive"));
     tokio::spawn(bare(UnixListener::bind(&bare_path)?));
     let identify = Arc::new(|_: &hive::UnixPeer<'_>| PeerIdentity::Operator);
     let listener = GrpcListener::Unix { socket: UnixListener::bind(&hive_path)?, identify };
     let served = serve(listener, Echo, ServeLimits::default());
     let mut rates: [Vec<f64>; 4] = Default::default();
+    let mut asked: [Vec<f64>; 2] = Default::default();
     for _ in 0..ROUNDS {
         let cases = [(&bare_path, CALLERS), (&hive_path, CALLERS), (&bare_path, 1), (&hive_path, 1)];
         for (rates, (path, connections)) in rates.iter_mut().zip(cases) {
-            rates.push(measure(path, connections).await?);
+            rates.push(measure(path, connections, false).await?);
+        }
+        for (rates, connections) in asked.iter_mut().zip([CALLERS, 1]).filter(|_| kernel.is_some()) {
+            rates.push(measure(kernel.as_deref().unwrap_or(&hive_path), connections, true).await?);
         }
     }
     served.stop(Duration::from_secs(1)).await;
     // Of neighbours in time: between rounds other work comes and goes.
     let ratio = |ours: &[f64], bare: &[f64]| median(ours.iter().zip(bare).map(|(ours, bare)| ours / bare).collect());
     let (ratio_many, ratio_one) = (ratio(&rates[1], &rates[0]), ratio(&rates[3], &rates[2]));
+    let of_kernel = kernel.is_some().then(|| {
+        let many = ratio(&asked[0], &rates[0]);
+        let one = ratio(&asked[1], &rates[2]);
+        let [asked_many, asked_one] = asked.map(median);
+        json!({"own_connections": asked_many, "own_ratio": many, "one_connection": asked_one, "one_ratio": one})
+    });
     let [bare, hive, bare_one, hive_one] = rates.map(median);
     let many = json!({"bare": bare, "hive": hive, "ratio": ratio_many});
-    println!("{}", json!({"own_connections": many, "one_connection": {"bare": bare_one, "hive": hive_one, "ratio": ratio_one}}));
+    println!(
+        "{}",
+        json!({"own_connections": many, "one_connection": {"bare": bare_one, "hive": hive_one, "ratio": ratio_one}, "kernel": of_kernel})
+    );
     Ok(())
 }
 
 fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let folder = tempfile::tempdir()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    runtime.block_on(run(folder.path().to_owned()))
+    runtime.block_on(run(folder.path().to_owned(), std::env::args_os().nth(1).map(PathBuf::from)))
 }

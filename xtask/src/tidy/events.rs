@@ -74,6 +74,7 @@ const ELSEWHERE: &[Elsewhere] = &[
     Elsewhere { kind: "cron.removed", test: "crates/world/tests/tree/shared.rs", _why: TREE },
     Elsewhere { kind: "cron.fired", test: "crates/world/tests/tree/shared.rs", _why: TREE },
     Elsewhere { kind: "cron.ended", test: "crates/world/tests/tree/shared.rs", _why: TREE },
+    Elsewhere { kind: "task.taken", test: "crates/world/tests/tree/lifecycle.rs", _why: TREE },
     Elsewhere { kind: "proc.signalled", test: "crates/world/tests/tree/lifecycle.rs", _why: TREE },
     Elsewhere { kind: "proc.snapshotted", test: "crates/world/tests/tree/lifecycle.rs", _why: TREE },
 ];

@@ -1,12 +1,13 @@
 //! `skep artifact`: what processes store for each other.
 
+use crate::bounded_input;
 use crate::command::whom;
 use crate::command_error::CommandError;
 use crate::console::{Console, ExitResult, OK};
 use crate::show::{Line, Page, artifact, measure};
 use clap::Subcommand;
-use std::io::Read;
 use std::path::PathBuf;
+use wire::limits::STORED_ARTIFACT_BYTES_MAX;
 use wire::method::Nothing;
 use wire::method::artifact::{ArtifactListParams, ArtifactReadParams, ArtifactRemoveParams, ArtifactStoreParams};
 use wire::table::{ArtifactList, ArtifactRead, ArtifactRemove, ArtifactStore};
@@ -95,7 +96,7 @@ impl ArtifactArgs {
                 }
             }
             Action::Store { key, file, visibility, content_type } => {
-                let content = base64::encode(&read(file)?);
+                let content = base64::encode(&bounded_input::read(file.as_deref(), STORED_ARTIFACT_BYTES_MAX)?);
                 let stored =
                     kernel.call::<ArtifactStore>(&ArtifactStoreParams { key: key.clone(), content, content_type, visibility }).await?;
                 console.show(&stored, |stored| {
@@ -110,16 +111,4 @@ impl ArtifactArgs {
         }
         OK
     }
-}
-
-fn read(file: Option<PathBuf>) -> Result<Vec<u8>, CommandError> {
-    let mut bytes = Vec::new();
-    let (what, read) = match &file {
-        Some(path) => (format!("`{}`", path.display()), std::fs::read(path).map(|read| bytes = read)),
-        None => ("stdin".to_owned(), std::io::stdin().read_to_end(&mut bytes).map(drop)),
-    };
-    read.map_err(|error| {
-        CommandError::new(ErrorCode::NotFound, format!("cannot read {what}")).why(error).fix("name a file that you can read")
-    })?;
-    Ok(bytes)
 }

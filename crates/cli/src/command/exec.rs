@@ -3,9 +3,10 @@
 use crate::command::spawn::{by_name, pair};
 use crate::command::whom;
 use crate::console::{Console, ExitResult};
+use crate::interrupt::Interrupt;
 use crate::show::Line;
 use crate::units::duration_ms;
-use wire::code::EXIT_FAILED;
+use wire::code::{EXIT_FAILED, EXIT_INTERRUPTED};
 use wire::method::program::ProcExecuteParams;
 use wire::table::ProcExecute;
 
@@ -33,17 +34,20 @@ impl ExecArgs {
         let mut kernel = console.kernel().await?;
         let pid = whom::process(&mut kernel, &self.process).await?;
         let params = ProcExecuteParams { pid, description: self.task, params: by_name(self.params)?, timeout_ms: self.timeout };
-        let done = console.wait("working", kernel.call::<ProcExecute>(&params)).await;
+        let mut interrupt = Interrupt::open()?;
+        let done = tokio::select! {
+            done = console.wait("working", kernel.call::<ProcExecute>(&params)) => done,
+            () = interrupt.pressed() => {
+                console.note(Line::new().wait("◍ ").plain(format!("the task goes on; `skep signal {} INT` ends it", self.process)));
+                return Ok(EXIT_INTERRUPTED);
+            }
+        };
         let done = done
             .map_err(|error| whom::explain(error, format!("`{}` did not do it", self.process), "`skep info` says what the process runs"))?;
         if console.json {
             console.out.json(&done);
         } else {
-            let mut output = done.result.output.clone();
-            if !output.is_empty() && !output.ends_with('\n') {
-                output.push('\n');
-            }
-            console.print_text(&output);
+            print(console, &done.result.output);
         }
         if done.result.partial {
             console.note(Line::new().wait("◍ ").plain("it was interrupted: this is what there was"));
@@ -54,4 +58,13 @@ impl ExecArgs {
         }
         Ok(0)
     }
+}
+
+/// A program that reads the output gets it as it is. A terminal would obey what an agent wrote into it, so there it passes the printer.
+fn print(console: &Console, output: &str) {
+    if console.out.tty {
+        return console.out.uncut(&output.lines().map(|line| Line::new().plain(line)).collect());
+    }
+    let end = if output.is_empty() || output.ends_with('\n') { "" } else { "\n" };
+    console.print_text(&format!("{output}{end}"));
 }

@@ -1,11 +1,12 @@
 //! `skep send`: sends a message to a process or a queue.
 
+use crate::bounded_input;
 use crate::command::whom;
 use crate::command_error::CommandError;
 use crate::console::{Console, ExitResult, OK};
 use crate::show::{Line, Page};
 use crate::units::duration_ms;
-use std::io::Read;
+use wire::limits::MESSAGE_BYTES_MAX;
 use wire::method::message::MessageSendParams;
 use wire::table::MessageSend;
 use wire::{ErrorCode, MessagePriority, base64};
@@ -58,13 +59,7 @@ impl SendArgs {
         };
         let body = match text {
             Some(text) => text.into_bytes(),
-            None => {
-                let mut bytes = Vec::new();
-                std::io::stdin().read_to_end(&mut bytes).map_err(|error| {
-                    CommandError::new(ErrorCode::BadInput, "the message cannot be read").why(error).fix("give it as an argument")
-                })?;
-                bytes
-            }
+            None => bounded_input::read(None, MESSAGE_BYTES_MAX)?,
         };
         let mut kernel = console.kernel().await?;
         let to = match &process {

@@ -46,7 +46,7 @@ fn ran(command: &mut Command, what: &str) -> String {
 }
 
 /// Where Python finds grpc, installed once for all tests.
-fn python_packages() -> PathBuf {
+pub fn python_packages() -> PathBuf {
     let shared = Path::new(env!("CARGO_TARGET_TMPDIR")).join("grpc").join(PACKAGES.join("_").replace('=', ""));
     fs::create_dir_all(&shared).unwrap();
     let lock = fs::File::create(shared.join("lock")).unwrap();
@@ -124,6 +124,52 @@ PERMISSION_DENIED you are the operator, and x-hivekernel-pid says 3: say 1, or s
 the operator is answered
 ";
     assert_eq!(said, expected);
+}
+
+const KEEPER: &str = "\
+from skep import Agent, Task, TaskResult
+
+
+class Keeper(Agent):
+    async def handle_task(self, task: Task) -> TaskResult:
+        # The package keeps it out of the variables that the agent sees and hands on.
+        with open('/proc/self/environ', encoding='utf-8') as file:
+            given = dict(one.split('=', 1) for one in file.read().split('\\0') if one)
+        return TaskResult(output=given['SKEP_SECRET'])
+";
+
+/// Each program outside sandboxes has a secret of its own, which proves its process on a port, and nobody else's does.
+#[test]
+fn a_secret_proves_one_process_on_a_port() {
+    let site = Site::new(&[("keeper.py", KEEPER)]);
+    let started = site.command(&["kernel", "start", "--grpc", "127.0.0.1:0"]).env("PYTHONPATH", python_packages()).output().unwrap();
+    assert!(started.status.success(), "{}", text(&started));
+    let tcp = site.json(&["kernel", "status"])["grpc"][1].as_str().unwrap().to_owned();
+    let [one, two] = ["one", "two"].map(|name| {
+        site.ok(&["spawn", name, "--python", "keeper:Keeper", "--role", "agent", "--unconfined"]);
+        let pid = site.json(&["info", name])["pid"].to_string();
+        (pid, site.ok(&["exec", name, "tell"]).trim().to_owned())
+    });
+    assert_ne!(one.1, two.1);
+    let said = ran(&mut client(&site, &["secrets", &tcp, &one.0, &one.1, &two.0, &two.1]), "the client says no");
+    assert_eq!(
+        said.lines().collect::<Vec<_>>(),
+        [
+            "right: answered",
+            "right, without a pid: answered",
+            "wrong: UNAUTHENTICATED wrong x-skep-secret",
+            "missing: UNAUTHENTICATED x-hivekernel-pid alone proves nothing here: send x-skep-secret",
+            "another's: UNAUTHENTICATED wrong x-skep-secret",
+            "another's, with the other's pid: answered",
+        ]
+    );
+    // It is worth nothing when its process has ended; the other's still is.
+    site.ok(&["kill", "one"]);
+    let said = ran(&mut client(&site, &["secrets", &tcp, &two.0, &two.1, &one.0, &one.1]), "the client says no");
+    assert!(said.starts_with("right: answered\n"), "{said}");
+    assert!(said.ends_with("another's, with the other's pid: UNAUTHENTICATED wrong x-skep-secret\n"), "{said}");
+    let journal = site.ok(&["journal", "log", "--json"]);
+    assert!(!journal.contains(&one.1) && !journal.contains(&two.1), "no record has it");
 }
 
 /// HiveKernel could not be stopped while somebody was subscribed.

@@ -42,6 +42,7 @@ mod misbehaving;
 mod model_errors;
 mod models;
 mod native;
+mod native_tree;
 #[path = "../../../gateway/tests/it/npm.rs"]
 mod npm;
 mod peers;

@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::path::PathBuf;
 
 /// A site whose brain thinks with a script. `more` are further settings of the provider.
-fn site(script: &str, more: &str, files: &[(&str, &str)]) -> (Site, PathBuf) {
+pub fn site(script: &str, more: &str, files: &[(&str, &str)]) -> (Site, PathBuf) {
     let site = Site::new(files);
     std::fs::create_dir(site.home()).unwrap();
     let answers = site.folder.path().join("answers.txt");
@@ -35,7 +35,7 @@ const READER: &str = "on \"SUMMARY-OF-THE-TURNS\"\n  say I know what I read.\n  
 #[test]
 fn what_no_longer_fits_becomes_a_summary_and_the_work_goes_on() {
     let long: String = (0..400).map(|n| format!("line {n} of a long file\n")).collect();
-    let (site, _) = site(READER, ", context_tokens: 16000", &[("a.txt", &long), ("b.txt", &long)]);
+    let (site, _) = site(READER, ", context_tokens: 16500", &[("a.txt", &long), ("b.txt", &long)]);
     site.ok(&["ask", "look at both files", "--brain", "native", "--await"]);
     let task = &site.json(&["list", "tasks"])["tasks"][0];
     assert_eq!((&task["state"], &task["summary"]), (&"done".into(), &"I know what I read.".into()), "{task}");
@@ -47,14 +47,14 @@ fn what_no_longer_fits_becomes_a_summary_and_the_work_goes_on() {
     let bytes = |at: usize| asked[at]["input"]["bytes"].as_u64().unwrap();
     assert!(bytes(summed_up + 1) < bytes(summed_up - 1), "with less: {} and {}", bytes(summed_up + 1), bytes(summed_up - 1));
     // Nothing was sent that the window could not hold.
-    assert!((0..asked.len()).all(|at| bytes(at) / 4 < 16_000));
+    assert!((0..asked.len()).all(|at| bytes(at) / 4 < 16_500));
 }
 
 #[test]
 fn a_kernel_that_is_killed_while_it_sums_up_sums_up_again_and_reads_nothing_twice() {
     let long: String = (0..400).map(|n| format!("line {n} of a long file\n")).collect();
     let slow = READER.replace("otherwise\n", "otherwise\n  delay 10m\n");
-    let (site, answers) = site(&slow, ", context_tokens: 16000", &[("a.txt", &long), ("b.txt", &long)]);
+    let (site, answers) = site(&slow, ", context_tokens: 16500", &[("a.txt", &long), ("b.txt", &long)]);
     site.ok(&["kernel", "stop"]);
     let mut kernel = site.kernel(None);
     site.ok(&["ask", "look at both files", "--brain", "native"]);

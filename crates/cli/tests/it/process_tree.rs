@@ -1,6 +1,7 @@
 //! The process tree as a person uses it, with processes that run nothing.
 
 use crate::common::{Site, text};
+use crate::tree_site::TreeSite;
 use std::io::Write;
 use std::process::Stdio;
 
@@ -109,4 +110,37 @@ fn what_is_planned_survives_a_restart() {
     assert_eq!(site.json(&["cron", "next", "0 0 29 2 *", "--timezone", "UTC", "--count", "2"])["at_ms"].as_array().unwrap().len(), 2);
     says(&site.ok(&["cron", "rm", "cron-1"]), &["✓ cron-1 is removed"]);
     says(&site.ok(&["cron", "list"]), &["nothing is planned"]);
+}
+
+#[test]
+fn a_python_agent_has_the_packages_of_its_environment() {
+    let tree = TreeSite::new("{}\n");
+    let folder = tree.site.folder.path().join("shop");
+    std::fs::create_dir(&folder).unwrap();
+    let agent = "from skep import Agent, Task, TaskResult\n\n\nclass Shop(Agent):\n    async def handle_task(self, task: Task) -> TaskResult:\n        \
+                 import only_here\n        return TaskResult(output=only_here.WORD)\n";
+    std::fs::write(folder.join("shop.py"), agent).unwrap();
+    let spawn = |name: &str, active: Option<&std::path::Path>| {
+        let mut command = tree.site.command(&["spawn", name, "--python", "shop:Shop", "--folder", folder.to_str().unwrap()]);
+        command.env_remove("VIRTUAL_ENV");
+        active.map(|active| command.env("VIRTUAL_ENV", active));
+        let done = command.output().unwrap();
+        assert!(done.status.success(), "{done:?}");
+    };
+    let environment = |at: &std::path::Path, word: &str| {
+        let made = std::process::Command::new("python3").args(["-m", "venv", "--without-pip"]).arg(at).status().unwrap();
+        assert!(made.success());
+        let library = std::fs::read_dir(at.join("lib")).unwrap().next().unwrap().unwrap().path();
+        std::fs::write(library.join("site-packages/only_here.py"), format!("WORD = '{word}'\n")).unwrap();
+    };
+    spawn("none", None);
+    let refused = tree.site.command(&["exec", "none", "which"]).output().unwrap();
+    assert!(format!("{refused:?}").contains("only_here"), "control: {refused:?}");
+    let active = tree.site.folder.path().join("active");
+    environment(&active, "of the active one");
+    spawn("active", Some(&active));
+    assert_eq!(tree.exec("active", &["which"]), "of the active one");
+    environment(&folder.join(".venv"), "of the folder");
+    spawn("beside", None);
+    assert_eq!(tree.exec("beside", &["which"]), "of the folder");
 }

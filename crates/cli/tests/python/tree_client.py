@@ -110,7 +110,7 @@ def every_method(unix, tcp):
 
     cron(king, queen, queen_pid)
     events(king, tcp, queen, first_pid)
-    ends(king, queen, first, first_pid, second_pid, queen_pid)
+    ends(king, queen, first, second, first_pid, second_pid, queen_pid)
 
 
 def messages(king, queen, first, second, first_pid, second_pid, queen_pid):
@@ -123,7 +123,7 @@ def messages(king, queen, first, second, first_pid, second_pid, queen_pid):
     copy = queen.ListInbox(core.ListInboxRequest()).messages
     assert [(one.type, one.from_pid) for one in copy] == [("sibling_traffic:news", first_pid)], copy
     answer = first.SendMessage(agent.SendMessageRequest(to_pid=9999, type="x"))
-    assert not answer.delivered and answer.error, answer
+    assert (answer.delivered, answer.error) == (False, "process 9999 not found"), answer
     answer = first.SendMessage(agent.SendMessageRequest(type="x"))
     assert not answer.delivered and "nobody" in answer.error, answer
     done("SendMessage")
@@ -268,7 +268,7 @@ def events(king, tcp, queen, first_pid):
     done("SubscribeEvents")
 
 
-def ends(king, queen, first, first_pid, second_pid, queen_pid):
+def ends(king, queen, first, second, first_pid, second_pid, queen_pid):
     late = queen.WaitChild(agent.WaitChildRequest(target_pid=first_pid, timeout_seconds=1))
     assert not late.success and late.error, late
     answer = first.WaitChild(agent.WaitChildRequest(target_pid=second_pid, timeout_seconds=1))
@@ -287,8 +287,16 @@ def ends(king, queen, first, first_pid, second_pid, queen_pid):
         assert not answer.success and "denied" in answer.error, answer
         assert king.KillChild(agent.KillRequest(target_pid=again)).success
     again = spawn(queen, "again", agent.ROLE_WORKER, limits=large)
-    answer = king.KillChild(agent.KillRequest(target_pid=9999))
-    assert not answer.success and answer.error, answer
+    # Who is not there is not found, whoever asks; who is there and another's is denied.
+    for caller in (king, queen):
+        answer = caller.KillChild(agent.KillRequest(target_pid=9999))
+        assert (answer.success, answer.error) == (False, "process 9999 not found"), answer
+        answer = caller.WaitChild(agent.WaitChildRequest(target_pid=9999))
+        assert (answer.success, answer.error) == (False, "process 9999 not found"), answer
+        answer = caller.ExecuteTask(core.ExecuteTaskRequest(target_pid=9999, description="x"))
+        assert (answer.success, answer.error) == (False, "process 9999 not found"), answer
+    answer = second.KillChild(agent.KillRequest(target_pid=again))
+    assert not answer.success and "denied" in answer.error, answer
     killed = king.KillChild(agent.KillRequest(target_pid=queen_pid, recursive=True))
     assert killed.success and set(killed.killed_pids) == {queen_pid, second_pid, again}, killed
     assert not [child for child in king.ListChildren(core.ListChildrenRequest(recursive=True)).children if child.state in (agent.STATE_IDLE, agent.STATE_RUNNING)]
@@ -313,6 +321,23 @@ def identity(unix, tcp):
     print("the operator is answered")
 
 
+def secrets(tcp, pid, secret, other_pid, other_secret):
+    """A secret proves the process that it was given to, on a port where nothing else does."""
+
+    def told(what, kernel):
+        try:
+            print(f"{what}: answered" if kernel.GetProcessInfo(core.ProcessInfoRequest()).pid in (int(pid), int(other_pid)) else f"{what}: as another")
+        except grpc.RpcError as error:
+            print(f"{what}: {error.code().name} {error.details()}")
+
+    told("right", Kernel(tcp, pid, secret))
+    told("right, without a pid", Kernel(tcp, None, secret))
+    told("wrong", Kernel(tcp, pid, secret[:-1] + ("0" if secret[-1] != "0" else "1")))
+    told("missing", Kernel(tcp, pid))
+    told("another's", Kernel(tcp, pid, other_secret))
+    told("another's, with the other's pid", Kernel(tcp, other_pid, other_secret))
+
+
 def open_streams(unix):
     """Leaves streams open until the kernel ends them."""
     king = Kernel(unix, 1)
@@ -332,4 +357,4 @@ def open_streams(unix):
 
 
 if __name__ == "__main__":
-    {"every_method": every_method, "identity": identity, "open_streams": open_streams}[sys.argv[1]](*sys.argv[2:])
+    {"every_method": every_method, "identity": identity, "secrets": secrets, "open_streams": open_streams}[sys.argv[1]](*sys.argv[2:])

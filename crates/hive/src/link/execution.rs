@@ -50,6 +50,8 @@ pub enum ExecutionEnd {
 /// One thing that an agent says in the stream of a task.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TaskEvent {
+    /// The agent has the task: it began to answer. An agent may do so with the first thing that it says.
+    Taken,
     Note(ProgressNote),
     /// To be answered with [`Execution::send_input`].
     Question(String),
@@ -65,6 +67,8 @@ pub trait ExecutionHost: Send + Sync {
     /// Answers a question; `None` if nobody will.
     fn ask(&self, question: String) -> HiveFuture<'_, Option<String>>;
     fn note(&self, note: ProgressNote);
+    /// The agent has the task.
+    fn taken(&self) {}
 }
 
 /// A task that an agent works on.
@@ -128,19 +132,24 @@ impl Execution {
                 Err(_) => return Err(LinkErrorKind::Timeout(timeout.unwrap_or_default()).of(METHOD)),
             },
         };
-        self.event(message).map_err(|kind| kind.of(METHOD))
+        match message {
+            None => Ok(TaskEvent::Taken),
+            Some(message) => self.event(message).map_err(|kind| kind.of(METHOD)),
+        }
     }
 
-    async fn message(&mut self) -> Result<TaskProgress, LinkError> {
+    /// What the agent says next; `None` is its headers.
+    async fn message(&mut self) -> Result<Option<TaskProgress>, LinkError> {
         let broken = |status| LinkErrorKind::Status(Box::new(status)).of(METHOD);
         if let Some(starting) = &mut self.starting {
             let started = starting.await;
             self.starting = None;
             self.progress = Some(started.map_err(broken)?.into_inner());
+            return Ok(None);
         }
         let ended = || LinkErrorKind::EndedEarly.of(METHOD);
         let progress = self.progress.as_mut().ok_or_else(ended)?;
-        progress.message().await.map_err(broken)?.ok_or_else(ended)
+        progress.message().await.map_err(broken)?.ok_or_else(ended).map(Some)
     }
 
     fn event(&mut self, progress: TaskProgress) -> Result<TaskEvent, LinkErrorKind> {
@@ -234,6 +243,7 @@ impl Execution {
                     or_unheard(self.send_input(answer.ok_or_else(|| LinkErrorKind::NoInput.of(METHOD))?).await)?;
                 }
                 event = self.next() => match event? {
+                    TaskEvent::Taken => host.taken(),
                     TaskEvent::Note(note) => host.note(note),
                     TaskEvent::Question(question) => questions.push(host.ask(question)),
                     TaskEvent::Calls(made) => {

@@ -152,6 +152,7 @@ async fn an_answer_goes_to_an_open_call_of_its_kind_and_once() {
     let (link, _handle) = linked(Script { says: vec![calls(&["a"])], is_endless: true, ..Default::default() }, LinkLimits::default()).await;
     let mut execution = task(&link, Duration::from_secs(10));
     let siblings = || syscall_result::Result::ListSiblings(ListSiblingsResponse::default());
+    assert_eq!(execution.next().await.unwrap(), TaskEvent::Taken);
     assert!(matches!(execution.next().await.unwrap(), TaskEvent::Calls(made) if made.len() == 1));
     let wrong = execution.answer("b", siblings()).await.unwrap_err();
     assert!(matches!(&wrong.kind, LinkErrorKind::UnknownCall(id) if id == "b"), "{wrong}");

@@ -73,8 +73,10 @@ impl Past {
             return None;
         }
         let digest = kernel.ledger.journal().vault().digest(call.input.to_string().as_bytes());
+        // What the tree records has the name of the call that a tool is.
+        let name = agent::tree_call(&call.tool).unwrap_or(&call.tool);
         // Newest first, so equal calls are taken from the back, in the order they were made.
-        let at = self.outcomes.iter().rposition(|(tool, known, _)| *tool == call.tool && *known == digest)?;
+        let at = self.outcomes.iter().rposition(|(tool, known, _)| tool == name && *known == digest)?;
         Some(self.outcomes.remove(at).2)
     }
 

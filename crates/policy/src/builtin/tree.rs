@@ -27,6 +27,14 @@ pub enum TreeRule {
     Architect,
     /// Some tools are not for every role.
     RoleTools,
+    /// A child has no tool that its parent has not.
+    SpawnTools,
+    /// A child sees nothing that its parent does not see.
+    SpawnImage,
+    /// Nobody is called by the name of another.
+    SpawnName,
+    /// Who is of a tier asks for no dearer model.
+    ModelTier,
     Children,
     SpawnBudget,
     SpawnLimits,
@@ -39,10 +47,12 @@ pub enum TreeRule {
     TaskStores,
     ArtifactOwner,
     ArtifactReader,
+    /// A stream leads from a parent to its child.
+    StreamEnds,
 }
 
 /// Calls that need [`TreeFacts`].
-const TREE_CALLS: [&str; 14] = [
+const TREE_CALLS: [&str; 15] = [
     SPAWN,
     "proc.kill",
     "proc.signal",
@@ -54,6 +64,7 @@ const TREE_CALLS: [&str; 14] = [
     STORE,
     "artifact.remove",
     READ_ARTIFACT,
+    OPEN_STREAM,
     "cron.add",
     "cron.remove",
     "cron.run",
@@ -66,6 +77,9 @@ const SEND: &str = "message.send";
 const READ_MESSAGES: &str = "message.read";
 const STORE: &str = "artifact.store";
 const READ_ARTIFACT: &str = "artifact.read";
+const OPEN_STREAM: &str = "stream.open";
+/// No call of the tree, and still bounded by who asks.
+const MODEL_REQUEST: &str = "model.request";
 
 /// Tools that run whatever they are given, as tools are called here and in HiveKernel.
 const SHELLS: [&str; 6] = ["shell_exec", "shell", "bash", "exec", "shell.run", "shell.*"];
@@ -82,6 +96,10 @@ impl TreeRule {
             TreeRule::WorkerSpawns => "builtin:worker-spawns",
             TreeRule::Architect => "builtin:architect",
             TreeRule::RoleTools => "builtin:role-tools",
+            TreeRule::SpawnTools => "builtin:spawn-tools",
+            TreeRule::SpawnImage => "builtin:spawn-image",
+            TreeRule::SpawnName => "builtin:spawn-name",
+            TreeRule::ModelTier => "builtin:model-tier",
             TreeRule::Children => "builtin:children-max",
             TreeRule::SpawnBudget => "builtin:spawn-budget",
             TreeRule::SpawnLimits => "builtin:spawn-limits",
@@ -91,6 +109,7 @@ impl TreeRule {
             TreeRule::TaskStores => "builtin:task-stores",
             TreeRule::ArtifactOwner => "builtin:artifact-owner",
             TreeRule::ArtifactReader => "builtin:artifact-reader",
+            TreeRule::StreamEnds => "builtin:stream-ends",
         }
     }
 
@@ -105,6 +124,10 @@ impl TreeRule {
             TreeRule::WorkerSpawns => "a worker spawns only tasks",
             TreeRule::Architect => "an architect neither spawns nor sends; it stores what it designs",
             TreeRule::RoleTools => "a task has no shell",
+            TreeRule::SpawnTools => "a child has no tool that its parent has not",
+            TreeRule::SpawnImage => "its program lies where the parent sees nothing",
+            TreeRule::SpawnName => "its name means somebody else",
+            TreeRule::ModelTier => "the model is of a higher tier than the process that asks for it",
             TreeRule::Children => "the parent has as many living children as it may have",
             TreeRule::SpawnBudget => "the parent's budget does not hold the child's",
             TreeRule::SpawnLimits => "a limit of the child goes beyond its parent's",
@@ -114,6 +137,7 @@ impl TreeRule {
             TreeRule::TaskStores => "a task stores nothing; its result goes to its parent",
             TreeRule::ArtifactOwner => "the key belongs to another process",
             TreeRule::ArtifactReader => "the artifact is not visible to this process",
+            TreeRule::StreamEnds => "a stream of bytes leads from a parent to its child",
         }
     }
 
@@ -128,6 +152,10 @@ impl TreeRule {
             TreeRule::WorkerSpawns => "spawn a task, or ask the parent for another worker",
             TreeRule::Architect => "store it as an artifact, or escalate it",
             TreeRule::RoleTools => "leave the tool out, or spawn a worker",
+            TreeRule::SpawnTools => "name tools of the parent, or none to have its own",
+            TreeRule::SpawnImage => "name a program below a folder that the operator shows",
+            TreeRule::SpawnName => "choose another name",
+            TreeRule::ModelTier => "ask for a model of its own tier, or list this one under that tier in `models`",
             TreeRule::Children => "wait for one to end, or end one",
             TreeRule::SpawnBudget => "ask for less, or request more of the parent",
             TreeRule::SpawnLimits => "ask for no more than the parent has",
@@ -135,6 +163,7 @@ impl TreeRule {
             TreeRule::MessageRoute => "send it to the parent or a sibling, or escalate it",
             TreeRule::ArtifactOwner => "use another key",
             TreeRule::ArtifactReader => "ask the one who stored it to make it visible",
+            TreeRule::StreamEnds => "store an artifact that the other may read, or send a message",
         }
     }
 }
@@ -155,7 +184,13 @@ pub(crate) fn is_tree_call(tool: &str) -> bool {
 /// The first rule of the tree that denies a call.
 pub(crate) fn weigh(facts: &Facts<'_>) -> Option<TreeRule> {
     // What is said of the caller is said once, and not again of each one above it.
-    if facts.of_ancestor || !TREE_CALLS.contains(&facts.tool) {
+    if facts.of_ancestor {
+        return None;
+    }
+    if facts.tool == MODEL_REQUEST {
+        return first(&[(facts.tree.is_some_and(|tree| is_too_dear(facts.tier, tree)), TreeRule::ModelTier)]);
+    }
+    if !TREE_CALLS.contains(&facts.tool) {
         return None;
     }
     let Some(tree) = facts.tree else { return Some(TreeRule::Facts) };
@@ -168,6 +203,10 @@ pub(crate) fn weigh(facts: &Facts<'_>) -> Option<TreeRule> {
         STORE => first(&[(tree.role == Some(ProcessRole::Task), TreeRule::TaskStores), (tree.is_foreign, TreeRule::ArtifactOwner)]),
         "artifact.remove" => first(&[(tree.is_foreign, TreeRule::ArtifactOwner)]),
         READ_ARTIFACT => first(&[(tree.is_foreign, TreeRule::ArtifactReader)]),
+        OPEN_STREAM => {
+            let is_near = matches!(tree.relation, Some(TargetRelation::Parent | TargetRelation::Child));
+            first(&[(tree.role == Some(ProcessRole::Architect), TreeRule::Architect), (!is_near, TreeRule::StreamEnds)])
+        }
         _ => direct(facts.tool, tree),
     }
 }
@@ -176,12 +215,24 @@ fn first(rules: &[(bool, TreeRule)]) -> Option<TreeRule> {
     rules.iter().find(|(is_broken, _)| *is_broken).map(|(_, rule)| *rule)
 }
 
+/// Is a model of this tier dearer than what the one who asks may have? Workers outside the tree have no tier, and a model of no tier is dear.
+fn is_too_dear(tier: &str, tree: &TreeFacts) -> bool {
+    let asked = Tier::parse(tier).unwrap_or(Tier::Strategic);
+    !tree.is_top && tree.tier.is_some_and(|own| !asked.is_at_most(own))
+}
+
+/// Does one list of tools hold this one? `shell.*` holds all that begin so.
+fn has_tool(list: &[String], tool: &str) -> bool {
+    list.iter().any(|own| own == tool || own == "*" || own.strip_suffix('*').is_some_and(|start| start.ends_with('.') && tool.starts_with(start)))
+}
+
 fn spawn(facts: &Facts<'_>, tree: &TreeFacts) -> Option<TreeRule> {
     let (Some(role), Some(tier)) = (tree.target_role, tree.target_tier) else { return Some(TreeRule::Facts) };
     // Who has no tier has the lowest.
     let own_tier = if tree.is_top { Tier::Strategic } else { tree.tier.unwrap_or(Tier::Operational) };
     let is_shell = |tool: &String| SHELLS.contains(&tool.to_ascii_lowercase().as_str());
     let is_below = |relation| matches!(relation, TargetRelation::Itself | TargetRelation::Child | TargetRelation::Descendant);
+    let has_more_tools = !tree.parent_tools.is_empty() && !tree.tools.iter().all(|tool| has_tool(&tree.parent_tools, tool));
     let short = |what: SpawnShortage| tree.shortage == Some(what);
     first(&[
         (role == ProcessRole::Kernel, TreeRule::SpawnKernel),
@@ -193,6 +244,9 @@ fn spawn(facts: &Facts<'_>, tree: &TreeFacts) -> Option<TreeRule> {
         (!tier.is_at_most(own_tier), TreeRule::SpawnTier),
         (!tree.is_top && tree.target_user.as_deref().is_some_and(|user| user != facts.user), TreeRule::SpawnUser),
         (role == ProcessRole::Task && tree.tools.iter().any(is_shell), TreeRule::RoleTools),
+        (!tree.is_top && has_more_tools, TreeRule::SpawnTools),
+        (!tree.is_top && tree.is_image_hidden, TreeRule::SpawnImage),
+        (!tree.is_top && tree.is_name_taken, TreeRule::SpawnName),
         (short(SpawnShortage::Children), TreeRule::Children),
         (short(SpawnShortage::Limits), TreeRule::SpawnLimits),
         (short(SpawnShortage::Budget), TreeRule::SpawnBudget),

@@ -77,6 +77,47 @@ fn what_is_spawned_fits_below_its_parent() {
 }
 
 #[test]
+fn a_child_has_the_tools_the_sight_and_the_names_that_its_parent_may_give() {
+    let deny = |tree: TreeFacts, rule, reason| denied("proc.spawn", &tree, rule, reason);
+    let list = |tools: &[&str]| tools.iter().map(|tool| (*tool).to_owned()).collect::<Vec<_>>();
+    let with = |own: &[&str], child: &[&str]| TreeFacts { parent_tools: list(own), tools: list(child), ..spawn() };
+    let more = "a child has no tool that its parent has not";
+    deny(with(&["read", "web"], &["shell_exec"]), "spawn-tools", more);
+    deny(with(&["read", "web"], &["read", "shell_exec"]), "spawn-tools", more);
+    deny(with(&["fs.*"], &["fsx.read"]), "spawn-tools", more);
+    deny(with(&["fs*"], &["fs.read"]), "spawn-tools", more);
+    on("proc.spawn", &with(&["read", "web"], &["web"]), YES);
+    on("proc.spawn", &with(&["fs.*", "web"], &["fs.read", "web"]), YES);
+    on("proc.spawn", &with(&["*"], &["shell_exec"]), YES);
+    on("proc.spawn", &with(&[], &["web"]), YES);
+    on("proc.spawn", &TreeFacts { is_top: true, ..with(&["read"], &["web"]) }, YES);
+    let hidden = TreeFacts { is_image_hidden: true, ..spawn() };
+    deny(hidden.clone(), "spawn-image", "its program lies where the parent sees nothing");
+    on("proc.spawn", &TreeFacts { is_top: true, ..hidden }, YES);
+    let taken = TreeFacts { is_name_taken: true, ..spawn() };
+    deny(taken.clone(), "spawn-name", "its name means somebody else");
+    on("proc.spawn", &TreeFacts { is_top: true, ..taken }, YES);
+}
+
+#[test]
+fn a_tier_bounds_the_models_that_are_asked_for() {
+    let ask = |tier: Option<Tier>, model: &str, expected: &str| {
+        let tree = TreeFacts { tier, ..TreeFacts::default() };
+        check(ALL, &Facts { tool: "model.request", paths: &[], tier: model, tree: Some(&tree), ..facts() }, expected);
+    };
+    let why = "the model is of a higher tier than the process that asks for it";
+    let no = format!("deny: `model.request` is denied by `builtin:model-tier`: {why} [builtin:model-tier]");
+    ask(Some(Tier::Operational), "operational", YES);
+    ask(Some(Tier::Operational), "tactical", &no);
+    ask(Some(Tier::Tactical), "strategic", &no);
+    ask(Some(Tier::Tactical), "tactical", YES);
+    ask(Some(Tier::Strategic), "strategic", YES);
+    ask(Some(Tier::Tactical), "nobody knows", &no);
+    ask(None, "strategic", YES);
+    check(ALL, &Facts { tool: "model.request", paths: &[], tier: "strategic", ..facts() }, YES);
+}
+
+#[test]
 fn one_directs_those_below_and_no_others() {
     let to = |relation| TreeFacts { role: Some(ProcessRole::Agent), relation: Some(relation), ..TreeFacts::default() };
     for tool in ["proc.kill", "proc.signal", "proc.wait", "proc.execute"] {

@@ -14,9 +14,9 @@ use tree::{ArtifactQuery, Tree, contract};
 use world::{ArtifactId, Code, Pid, Refusal, Stop};
 
 pub(super) async fn store(tree: &Tree, speaker: GrpcSpeaker, request: StoreArtifactRequest) -> Result<StoreArtifactResponse, Status> {
-    speaker.me()?;
+    let owner = speaker.me()?;
     let stored = match contract::artifact_order(request) {
-        Ok(order) => tree.store(speaker.by, order).await,
+        Ok(order) => tree.store(owner, order).await,
         Err(refusal) => Err(refusal.into()),
     };
     Ok(match stored {
@@ -38,9 +38,9 @@ fn query(request: GetArtifactRequest) -> Result<ArtifactQuery, Refusal> {
 }
 
 pub(super) async fn read(tree: &Tree, speaker: GrpcSpeaker, request: GetArtifactRequest) -> Result<GetArtifactResponse, Status> {
-    speaker.me()?;
+    let reader = speaker.me()?;
     let found = match query(request) {
-        Ok(query) => tree.artifact(speaker.by, query).await,
+        Ok(query) => tree.artifact(reader, query).await,
         Err(refusal) => Err(refusal.into()),
     };
     Ok(match found {
@@ -62,9 +62,9 @@ fn seconds(ms: i64) -> u64 {
 }
 
 pub(super) async fn list(tree: &Tree, speaker: GrpcSpeaker, request: ListArtifactsRequest) -> Result<ListArtifactsResponse, Status> {
-    speaker.me()?;
+    let reader = speaker.me()?;
     let stored_by = Some(Pid(request.stored_by_pid)).filter(|pid| pid.0 > 0);
-    let artifacts = tree.artifacts(speaker.by, &request.prefix, stored_by).await.map_err(status)?;
+    let artifacts = tree.artifacts(reader, &request.prefix, stored_by).await.map_err(status)?;
     let shown = artifacts.into_iter().map(|artifact| ArtifactMeta {
         artifact_id: artifact.id.to_string(),
         key: artifact.key,

@@ -52,8 +52,8 @@ pub(super) async fn remove(tree: &Tree, speaker: GrpcSpeaker, request: &RemoveCr
     }
 }
 
-pub(super) fn list(tree: &Tree) -> ListCronResponse {
-    ListCronResponse { entries: tree.cron_list().into_iter().map(shown).collect() }
+pub(super) fn list(tree: &Tree, speaker: GrpcSpeaker) -> ListCronResponse {
+    ListCronResponse { entries: tree.crons_of(speaker.by).into_iter().map(shown).collect() }
 }
 
 fn shown(entry: CronEntry) -> CronEntryProto {

@@ -1,5 +1,7 @@
 //! What happens in the tree, as a stream. It is read from the journal at the reader's own pace, so a slow reader loses nothing and holds up nobody.
 
+use super::message::contract_name;
+use super::process::contract_parent;
 use futures_util::Stream;
 use futures_util::stream::unfold;
 use hive::generated::core::{ProcessEvent, SubscribeEventsRequest};
@@ -21,8 +23,10 @@ fn shown(event: TreeEvent) -> ProcessEvent {
         timestamp_ms: event.at_ms,
         r#type: event.kind,
         pid: event.pid,
-        ppid: event.ppid,
-        name: event.name,
+    // Of a message, `ppid` is the other side.
+    let is_message = event.kind.starts_with("message_");
+        ppid: if is_message { event.ppid } else { contract_parent(Pid(event.ppid)) },
+        name: contract_name(Pid(event.pid), event.name),
         role: event.role,
         tier: event.tier,
         model: event.model,

@@ -11,9 +11,10 @@ use tree::{QueueFilter, ReceivedMessage, Tree, contract};
 use world::{MessagePriority, Pid};
 
 pub(super) async fn send(tree: &Tree, speaker: GrpcSpeaker, request: SendMessageRequest) -> Result<SendMessageResponse, Status> {
-    speaker.me()?;
+    // Who speaks for the kernel sends as the kernel: answers go where such a client looks for them.
+    let sender = speaker.me()?;
     let sent = match contract::message_order(request) {
-        Ok(order) => tree.send(speaker.by, order).await,
+        Ok(order) => tree.send(sender, order).await,
         Err(refusal) => Err(refusal.into()),
     };
     Ok(match sent {

@@ -119,10 +119,15 @@ fn state_name(state: ProcessState) -> &'static str {
     }
 }
 
+/// Whose child a process is there: the operator, whom the contract does not know, is no node of a client's tree, and the kernel is.
+pub(super) fn contract_parent(parent: Pid) -> u64 {
+    if parent == Pid::OPERATOR { Pid::KERNEL.0 } else { parent.0 }
+}
+
 fn shown(view: ProcessView) -> ProcessInfo {
     ProcessInfo {
         pid: view.pid.0,
-        ppid: view.parent.map_or(0, |parent| parent.0),
+        ppid: view.parent.map_or(0, contract_parent),
         // Who has no role in the tree is somebody's worker.
         role: contract::agent_role(view.role.unwrap_or(ProcessRole::Worker)) as i32,
         cognitive_tier: contract::cognitive_tier(view.tier.unwrap_or(Tier::Operational)) as i32,

@@ -131,8 +131,8 @@ impl CoreService for CoreRpc {
     type SubscribeEventsStream = AnswerStream<ProcessEvent>;
 
     async fn subscribe_events(&self, request: Request<SubscribeEventsRequest>) -> Answer<AnswerStream<ProcessEvent>> {
-        let (_, request) = self.heard(request, MethodId::EventFollow)?;
-        Ok(Response::new(Box::pin(follow::events(&self.tree, request))))
+        let (speaker, request) = self.heard(request, MethodId::EventFollow)?;
+        Ok(Response::new(Box::pin(follow::events(&self.tree, speaker.by, request))))
     }
 
     async fn add_cron(&self, request: Request<AddCronRequest>) -> Answer<AddCronResponse> {
@@ -146,8 +146,8 @@ impl CoreService for CoreRpc {
     }
 
     async fn list_cron(&self, request: Request<ListCronRequest>) -> Answer<ListCronResponse> {
-        let (_, ListCronRequest {}) = self.heard(request, MethodId::CronList)?;
-        Ok(Response::new(cron::list(&self.tree)))
+        let (speaker, ListCronRequest {}) = self.heard(request, MethodId::CronList)?;
+        Ok(Response::new(cron::list(&self.tree, speaker)))
     }
 
     async fn list_inbox(&self, request: Request<ListInboxRequest>) -> Answer<ListInboxResponse> {

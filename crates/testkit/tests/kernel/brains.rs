@@ -199,7 +199,7 @@ async fn rights(stage: Arc<Stage>) -> Result<(), String> {
     assert!(idle.contains("is virtual: nothing runs that could execute a task"), "{idle}");
     let late = brain.refused("agent_wait", json!({ "pid": helper, "wait_seconds": 0 })).await?;
     assert!(late.starts_with("timeout: process"), "{late}");
-    assert_eq!(brain.refused("agent_wait", json!({ "work": 1 })).await?, "there is no work 1 whose result nobody heard");
+    assert_eq!(brain.refused("agent_wait", json!({ "work": 1 })).await?, "task-1 is no work of yours");
     let typo = brain.refused("agent_spawn", json!({ "name": "helper", "teir": "tactical" })).await?;
     assert!(typo.starts_with("unknown field `teir`, expected one of `name`"), "{typo}");
     assert_eq!(brain.refused("agent_clone", json!({})).await?, "there is no tool `agent_clone`");

@@ -45,7 +45,7 @@ async fn directs(ground: Ground) -> Result<(), String> {
     let failed = call(&tools, "agent_execute", json!({ "pid": echo, "task": "fail" })).await?;
     assert_eq!(failed, ("task failed: told to fail".to_owned(), true));
 
-    // Work that takes longer than the brain waits goes on, and its result is given once.
+    // Work that takes longer than the brain waits goes on, and its result is for the one who asked for it.
     let late = ok(&tools, "agent_execute", json!({ "pid": echo, "task": "ask", "wait_seconds": 0 })).await?;
     assert_eq!(late["running"], true, "{late}");
     let again = ok(&tools, "agent_wait", json!({ "work": late["work"], "wait_seconds": 0 })).await?;
@@ -62,8 +62,12 @@ async fn directs(ground: Ground) -> Result<(), String> {
     ground.kernel.answer(asked, Reply::yes(), "human", Some("blue".into())).await.map_err(text)?;
     let done = ok(&tools, "agent_wait", json!({ "work": late["work"] })).await?;
     assert_eq!(done, json!({ "result": { "exit_code": 0, "output": "blue" } }));
-    let (told, is_error) = call(&tools, "agent_wait", json!({ "work": late["work"] })).await?;
-    assert!(is_error && told.contains("whose result nobody heard"), "{told}");
+    assert_eq!(ok(&tools, "agent_wait", json!({ "work": late["work"] })).await?, done, "it is on record");
+    let other = ground.spawn(agent("other", ProcessRole::Lead, "")).await?;
+    let run = Request::new(other, None, ZoneId::NONE, "brain.run", json!({}));
+    let others = RoomTools::new(ground.kernel.clone(), &run, CallId(1));
+    let (told, is_error) = call(&others, "agent_wait", json!({ "work": late["work"] })).await?;
+    assert!(is_error && told.contains("is no work of yours"), "{told}");
 
     assert_eq!(ok(&tools, "agent_kill", json!({ "pid": echo })).await?, json!({ "ended": [echo] }));
     assert_eq!(ok(&tools, "agent_wait", json!({ "pid": echo })).await?["ended"]["reason"], "user_request");

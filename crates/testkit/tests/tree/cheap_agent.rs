@@ -6,12 +6,13 @@
 use hive::generated::agent::agent_service_server::{AgentService, AgentServiceServer};
 use hive::generated::agent::*;
 use hive::tonic::{Request, Response, Status, Streaming, async_trait};
-use hive::{GrpcListener, OutboxStream, ServeLimits, outbox, serve};
+use hive::{GrpcListener, Outbox, OutboxStream, ServeLimits, outbox, serve};
 use std::collections::HashMap;
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::time::Duration;
+use tokio::sync::oneshot;
 
 /// Set for an agent, to what its test calls itself.
 pub const MARK: &str = "SKEP_TREE_AGENT";
@@ -20,9 +21,39 @@ pub const DIE: &str = "die";
 /// What it never answers.
 pub const SLOW: &str = "slow";
 
+/// A task that it takes only after somebody has tried to interrupt it.
+pub const LATE: &str = "late";
+/// What it is told with, as tasks.
+pub const ARGUMENTS: &str = "arguments";
+pub const VARIABLE: &str = "variable";
+
 #[derive(Default)]
 struct CheapAgent {
     handed: Mutex<HashMap<String, u32>>,
+    /// How often it was interrupted, and who waits for that.
+    interrupted: Mutex<(u32, Option<oneshot::Sender<u32>>)>,
+}
+
+impl CheapAgent {
+    async fn take_late(
+        &self,
+        task_id: String,
+        says: Outbox<TaskProgress>,
+        stream: OutboxStream<TaskProgress>,
+    ) -> Result<Response<OutboxStream<TaskProgress>>, Status> {
+        while self.interrupted.lock().unwrap().0 == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let (end, ended) = oneshot::channel();
+        self.interrupted.lock().unwrap().1 = Some(end);
+        tokio::spawn(async move {
+            let times = ended.await.unwrap();
+            let message = format!("interrupted at the {times}. time");
+            let failed = TaskProgress { task_id, r#type: ProgressType::ProgressFailed.into(), message, ..TaskProgress::default() };
+            says.push(failed).unwrap();
+        });
+        Ok(Response::new(stream))
+    }
 }
 
 /// Are we such an agent?
@@ -60,7 +91,15 @@ impl AgentService for CheapAgent {
         if task.description == DIE {
             std::process::exit(9);
         }
-        let result = Some(TaskResult { output: task.description, ..TaskResult::default() });
+        if task.description == LATE {
+            return self.take_late(task.task_id, says, stream).await;
+        }
+        let output = match task.description.split_once(' ') {
+            None if task.description == ARGUMENTS => std::env::args().skip(1).collect::<Vec<_>>().join(" "),
+            Some((VARIABLE, name)) => std::env::var(name).unwrap_or_default(),
+            _ => task.description,
+        };
+        let result = Some(TaskResult { output, ..TaskResult::default() });
         let done =
             TaskProgress { task_id: task.task_id, r#type: ProgressType::ProgressCompleted.into(), result, ..TaskProgress::default() };
         says.push(done).map_err(|lagging| Status::internal(lagging.to_string()))?;
@@ -72,7 +111,16 @@ impl AgentService for CheapAgent {
     }
 
     async fn interrupt(&self, _: Request<InterruptRequest>) -> Result<Response<InterruptResponse>, Status> {
-        Err(Status::unimplemented("it has nothing to keep"))
+        let mut asked = self.interrupted.lock().unwrap();
+        asked.0 += 1;
+        match asked.1.take() {
+            // It knows of no task yet.
+            None => Ok(Response::new(InterruptResponse::default())),
+            Some(end) => {
+                end.send(asked.0).map_err(|_| Status::internal("nobody waits for it"))?;
+                Ok(Response::new(InterruptResponse { acknowledged: true, partial_result: None }))
+            }
+        }
     }
 
     async fn deliver_message(&self, request: Request<AgentMessage>) -> Result<Response<MessageAck>, Status> {

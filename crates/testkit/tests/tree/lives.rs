@@ -180,15 +180,14 @@ async fn timed(ground: Ground) -> Result<(), String> {
     let [Event::TaskFailed(failed)] = failed.as_slice() else { return Err(format!("{failed:?}")) };
     let partial = failed.result.as_deref().map(|result| (result.exit_code, result.output.as_str(), result.partial));
     assert_eq!(partial, Some((5, "half", true)));
-    // A signal interrupts as well.
+    // A signal interrupts as well, also one that comes before the program has the task that runs on record.
     let kernel = ground.kernel.clone();
     let run = tokio::spawn(async move { kernel.tree.execute(Pid::OPERATOR, pid, task("wait", &[]), false).await });
     ground.until("it runs", |world| world.processes[&pid].state == ProcessState::Running).await?;
-    // It runs on record before its program has it.
-    tokio::time::sleep(Duration::from_millis(500)).await;
     ground.tree().signal(Pid::OPERATOR, pid, TreeSignal::Int, "enough").await.map_err(|stop| stop.to_string())?;
     let no = run.await.map_err(|error| error.to_string())?.unwrap_err();
     assert_eq!(no.to_string(), "task failed: interrupted: enough");
+    assert_eq!(ground.events(&["task.taken"]).len(), 2, "both were on record as taken");
     // One that hears nothing is killed.
     let deaf = ground.spawn(agent("deaf", ProcessRole::Agent, "tried:Crashes")).await?;
     let order = tree::TaskOrder { timeout: Some(Duration::from_secs(1)), ..task("deaf", &[("seconds", "60")]) };

@@ -1,7 +1,9 @@
 //! The process tree with real programs: Python agents in rooms, each test with a kernel of its own.
 #![expect(clippy::unwrap_used, reason = "a test with a main of its own is no test to the lint")]
 
+mod attacks;
 mod brains;
+mod branches;
 mod cheap_agent;
 mod ground;
 mod letters;
@@ -9,6 +11,7 @@ mod lives;
 mod random;
 mod rooms;
 mod rules;
+mod runtimes;
 
 use std::process::ExitCode;
 use testkit::harness::{self, Test};
@@ -27,11 +30,16 @@ fn main() -> ExitCode {
         };
     }
     let named = |room: &str, test: Test| Test { name: format!("{room}::{}", test.name), ..test };
+    let attacks = attacks::tests().into_iter().map(|test| named("attacks", test));
     let brains = brains::tests().into_iter().map(|test| named("brains", test));
+    let branches = branches::tests().into_iter().map(|test| named("branches", test));
     let letters = letters::tests().into_iter().map(|test| named("letters", test));
     let lives = lives::tests().into_iter().map(|test| named("lives", test));
     let random = random::tests().into_iter().map(|test| named("random", test));
     let rooms = rooms::tests().into_iter().map(|test| named("rooms", test));
     let rules = rules::tests().into_iter().map(|test| named("rules", test));
-    harness::main(&brains.chain(letters).chain(lives).chain(random).chain(rooms).chain(rules).collect::<Vec<_>>())
+    let runtimes = runtimes::tests().into_iter().map(|test| named("runtimes", test));
+    harness::main(
+        &attacks.chain(brains).chain(branches).chain(letters).chain(lives).chain(random).chain(rooms).chain(rules).chain(runtimes).collect::<Vec<_>>(),
+    )
 }

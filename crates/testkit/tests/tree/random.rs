@@ -132,9 +132,10 @@ fn act(kernel: Arc<Kernel>, dice: &mut Dice, mark: &str) -> impl Future<Output =
                 Ok(())
             }
             (12, Some(target), _) => tree.request(target, "tokens", amount, "more").await.map(drop),
+            // One that is stopped, or that crashed and waits for a decision, does it when that is over: nobody waits for it here.
             (13, Some(target), _) => {
                 let order = TaskOrder { timeout: Some(Duration::from_secs(2)), ..task(&kind, &[]) };
-                tree.execute(Pid::OPERATOR, target, order, false).await.map(drop)
+                tree.assign(Pid::OPERATOR, target, order, false).await.map(drop)
             }
             (14, Some(target), _) => tree.wait(Pid::OPERATOR, target, Some(Duration::from_millis(200)), false).await.map(drop),
             (_, Some(target), _) => tree.send(by, message(target, kind)).await.map(drop),

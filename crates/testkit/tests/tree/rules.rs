@@ -15,9 +15,12 @@ pub const VICTIM: &str = "kernel-to-be-killed";
 pub fn tests() -> Vec<Test> {
     vec![
         Test::new("a_person_decides_what_becomes_of_an_agent_that_crashed", || play(decided)),
+        Test::new("a_task_for_an_agent_that_crashed_waits_for_the_decision", || play(undecided)),
+        Test::new("what_is_decided_about_a_crash_outlives_a_kernel", || play(decided_later)),
         Test::new("a_schedule_has_a_program_sleep_between_its_runs", || play(scheduled)),
         Test::new("a_startup_file_spawns_what_is_not_there", || play(started)),
         Test::new("an_agent_that_is_stopped_stands_still_until_it_goes_on", || play(stopped)),
+        Test::new("a_program_that_is_killed_while_it_is_stopped_is_noticed", || play(killed_while_stopped)),
         Test::new("a_message_reaches_its_agent_and_values_of_variables_no_record", || play(told)),
         Test::new("programs_die_with_a_kernel_that_is_killed", killed),
     ]
@@ -41,6 +44,63 @@ async fn decided(ground: Ground) -> Result<(), String> {
         };
         ground.until("it is done", is).await?;
     }
+    Ok(())
+}
+
+/// The question about a process that somebody is to answer.
+fn open_question(world: &world::World, pid: Pid) -> Option<world::ReviewId> {
+    let asked = world.reviews.values().find(|review| review.pid == pid && review.state == world::ReviewState::Open);
+    asked.map(|review| review.id)
+}
+
+/// How often a process was started.
+fn starts(ground: &Ground, pid: Pid) -> usize {
+    ground.events(&["proc.started"]).iter().filter(|event| event.pid() == pid).count()
+}
+
+async fn undecided(ground: Ground) -> Result<(), String> {
+    for (answer, output) in [
+        (kernel::Reply::yes(), Ok("hello")),
+        (kernel::Reply::no(), Err("task failed: its process ended: it crashed, and was not to be started again")),
+    ] {
+        let pid = ground.spawn(agent("agent", ProcessRole::Agent, "tried:Crashes")).await?;
+        ground.execute(pid, "crash", &[]).await.unwrap_err();
+        ground.until("a person is asked", |world| open_question(world, pid).is_some()).await?;
+        let kernel = ground.kernel.clone();
+        let run = tokio::spawn(async move { kernel.tree.execute(Pid::OPERATOR, pid, task("hello", &[]), false).await });
+        ground.until("it has a task", |world| world.open_tasks(pid).next().is_some()).await?;
+        // In this time another is started and does something: so would this one have been.
+        let control = ground.spawn(agent("control", ProcessRole::Agent, "tried:Crashes")).await?;
+        assert_eq!(ground.execute(control, "hello", &[]).await?.1, "hello");
+        assert_eq!((starts(&ground, control), starts(&ground, pid)), (1, 1), "nobody has decided");
+        assert!(!run.is_finished());
+        let review = ground.kernel.ledger.look(|world| open_question(world, pid)).ok_or("no question")?;
+        ground.kernel.answer(review, answer, "operator", None).await.map_err(|stop| stop.to_string())?;
+        let done = run.await.map_err(|error| error.to_string())?;
+        assert_eq!(done.map(|result| result.output).map_err(|stop| stop.to_string()), output.map(str::to_owned).map_err(str::to_owned));
+    }
+    Ok(())
+}
+
+async fn decided_later(mut ground: Ground) -> Result<(), String> {
+    let pid = ground.spawn(agent("agent", ProcessRole::Agent, "tried:Crashes")).await?;
+    let daemon = ground.spawn(agent("daemon", ProcessRole::Daemon, "tried:Crashes")).await?;
+    ground.execute(pid, "crash", &[]).await.unwrap_err();
+    ground.until("a person is asked", |world| open_question(world, pid).is_some()).await?;
+    let launcher = ground.launchers.pop().ok_or("no launcher")?;
+    ground.kernel.stop("test").await.map_err(|fault| fault.to_string())?;
+    let Ground { bed, kernel, .. } = ground;
+    drop(kernel);
+    let kernel = crate::lives::boot_again(&bed, launcher, None).await?;
+    let ground = Ground { bed, kernel, launchers: Vec::new() };
+    let is_back =
+        |pid: Pid| move |world: &world::World| world.processes[&pid].run.as_ref().is_some_and(|run| run.is_up && run.incarnation == 2);
+    ground.until("the control is back", is_back(daemon)).await?;
+    assert_eq!((starts(&ground, daemon), starts(&ground, pid)), (2, 1), "the next kernel does not decide it");
+    let review = ground.kernel.ledger.look(|world| open_question(world, pid)).ok_or("no question")?;
+    ground.kernel.answer(review, kernel::Reply::yes(), "operator", None).await.map_err(|stop| stop.to_string())?;
+    ground.until("it is back", is_back(pid)).await?;
+    assert_eq!(ground.events(&["escalation.raised"]).len(), 1, "one crash is one question");
     Ok(())
 }
 
@@ -124,6 +184,44 @@ async fn stopped(ground: Ground) -> Result<(), String> {
     Ok(())
 }
 
+/// The operating-system process that a program runs in, and not the one that its room begins with.
+fn command_of(ground: &Ground, pid: Pid, confined: bool) -> Result<i32, String> {
+    let first =
+        ground.kernel.ledger.look(|world| world.processes[&pid].run.as_ref().and_then(|run| run.process)).ok_or("it does not run")?;
+    if !confined {
+        return Ok(first);
+    }
+    let children = std::fs::read_to_string(format!("/proc/{first}/task/{first}/children")).map_err(|error| error.to_string())?;
+    children.split_whitespace().next().and_then(|child| child.parse().ok()).ok_or_else(|| "nothing runs in its room".to_owned())
+}
+
+async fn killed_while_stopped(ground: Ground) -> Result<(), String> {
+    // In a room without a cgroup, in one with a freezer where the machine has one, and in none.
+    for (confined, memory) in [(true, None), (true, Some("1024")), (false, None)] {
+        let metadata = memory.map(|memory| ("skep.memory_mb".to_owned(), memory.to_owned())).into_iter().collect();
+        let order = SpawnOrder { confined, metadata, ..agent("daemon", ProcessRole::Daemon, "tried:Crashes") };
+        let pid = ground.spawn(order).await?;
+        let signal = |signal| ground.tree().signal(Pid::OPERATOR, pid, signal, "a test");
+        signal(TreeSignal::Stop).await.map_err(|stop| stop.to_string())?;
+        let command = command_of(&ground, pid, confined)?.to_string();
+        let killed = Command::new("kill").args(["-KILL", &command]).status().map_err(|error| error.to_string())?;
+        assert!(killed.success(), "{command}");
+        let crashed = |world: &world::World| world.processes[&pid].run.as_ref().is_some_and(|run| !run.is_up && run.crashes_ms.len() == 1);
+        ground.until("its end is noticed", crashed).await?;
+        // It stays stopped: what is to be done waits, and so does its next start.
+        assert_eq!(ground.state(pid), Some(ProcessState::Paused));
+        let kernel = ground.kernel.clone();
+        let run = tokio::spawn(async move { kernel.tree.execute(Pid::OPERATOR, pid, task("hello", &[]), false).await });
+        ground.until("it has a task", |world| world.open_tasks(pid).next().is_some()).await?;
+        let control = ground.spawn(agent("control", ProcessRole::Agent, "tried:Crashes")).await?;
+        assert_eq!((starts(&ground, control), starts(&ground, pid), run.is_finished()), (1, 1, false));
+        signal(TreeSignal::Cont).await.map_err(|stop| stop.to_string())?;
+        let done = run.await.map_err(|error| error.to_string())?.map_err(|stop| stop.to_string())?;
+        assert_eq!((done.output.as_str(), starts(&ground, pid)), ("hello", 2));
+    }
+    Ok(())
+}
+
 async fn told(ground: Ground) -> Result<(), String> {
     let value = "a value that nobody may find";
     let order = SpawnOrder {
@@ -150,9 +248,8 @@ async fn told(ground: Ground) -> Result<(), String> {
     let forever = ground.spawn(child("forever", "agents.plain:Forever")).await?;
     let kernel = ground.kernel.clone();
     let run = tokio::spawn(async move { kernel.tree.execute(Pid::OPERATOR, forever, task("wait", &[]), false).await });
-    ground.until("it runs", |world| world.processes[&forever].state == ProcessState::Running).await?;
-    // It runs on record before its program has it.
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    let has_it = |world: &world::World| world.tasks.values().any(|task| task.pid == forever && task.taken_by == Some(1));
+    ground.until("its program has the task", has_it).await?;
     let kill = KillOrder { target: forever, recursive: false, reason: EndReason::BudgetExceeded, grace: Duration::from_secs(5) };
     ground.tree().kill(Pid::OPERATOR, kill, false).await.map_err(|stop| stop.to_string())?;
     let no = run.await.map_err(|error| error.to_string())?.unwrap_err().to_string();

@@ -16,7 +16,7 @@ impl Tree {
     }
 
     /// The folder of the Python SDK: as it was said, or beside the program.
-    pub(super) fn sdk(&self) -> Option<PathBuf> {
+    pub(crate) fn sdk(&self) -> Option<PathBuf> {
         let named = ["SKEP_SDK_PATH", "HIVEKERNEL_SDK_PATH"].into_iter().filter_map(|name| self.variable(name)).map(PathBuf::from);
         let program = gate::program();
         let beside = program.ancestors().skip(1).map(|folder| folder.join("sdk/python"));
@@ -44,7 +44,11 @@ impl Tree {
 
     /// Folders that its room shows: those that the operator gave, and no other that its own variables name.
     pub(super) fn shown_folders(&self, plan: &StartPlan) -> Vec<PathBuf> {
-        let shown = plan.original.metadata.get(SHOWN).map(String::as_str).unwrap_or_default();
+        self.shown_by(plan.original.metadata.get(SHOWN).map(String::as_str).unwrap_or_default())
+    }
+
+    /// The same by what its metadata names.
+    pub(crate) fn shown_by(&self, shown: &str) -> Vec<PathBuf> {
         let inherited = self.variable("PYTHONPATH").unwrap_or_default();
         let named = [shown, inherited].into_iter().flat_map(|text| text.split(':')).filter(|part| part.starts_with('/')).map(PathBuf::from);
         let folders = self.sdk().into_iter().chain(named).filter_map(|folder| folder.canonicalize().ok());
@@ -54,15 +58,25 @@ impl Tree {
         all
     }
 
+    /// The interpreter of a virtual environment: the one that the program was given, one that its room shows, or `.venv` in a folder that it shows.
+    fn environment_python(&self, plan: &StartPlan) -> Option<String> {
+        let given = plan.original.env.get("VIRTUAL_ENV").map(PathBuf::from);
+        let shown = self.shown_folders(plan).into_iter().flat_map(|folder| [folder.join(".venv"), folder]);
+        let is_environment = |folder: &PathBuf| folder.join("pyvenv.cfg").is_file() && folder.join("bin/python3").is_file();
+        let found = given.into_iter().chain(shown).find(is_environment)?;
+        Some(found.join("bin/python3").display().to_string())
+    }
+
     pub(super) fn command(&self, plan: &StartPlan, python: &str, core: &str) -> Vec<String> {
         let image = &plan.program.image;
+        let environment = self.environment_python(plan).filter(|_| plan.program.runtime == ProgramRuntime::Python);
         let words: Vec<&str> = match plan.program.runtime {
             ProgramRuntime::Python => {
                 let path = self.python_path(plan);
                 let has = |name: &&str| path.iter().any(|folder| folder.join(name).join("runner.py").is_file());
                 let runner = RUNNERS.into_iter().find(|name| has(name)).unwrap_or(RUNNERS[0]);
                 let module = if runner == RUNNERS[0] { "skep.runner" } else { "hivekernel_sdk.runner" };
-                vec![python, "-m", module, "--agent", image, "--core", core]
+                vec![environment.as_deref().unwrap_or(python), "-m", module, "--agent", image, "--core", core]
             }
             ProgramRuntime::Claw => vec![image, "hive", "--core", core],
             ProgramRuntime::Custom | ProgramRuntime::Virtual => vec![image],
@@ -123,7 +137,7 @@ pub(super) fn base64(bytes: &[u8]) -> String {
 }
 
 /// Whether a folder is one that rooms show anyway.
-pub(super) fn is_visible(folder: &Path) -> bool {
+pub(crate) fn is_visible(folder: &Path) -> bool {
     ["/usr", "/bin", "/lib", "/opt"].iter().any(|shown| folder.starts_with(shown))
 }
 

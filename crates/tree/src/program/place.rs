@@ -5,6 +5,7 @@
 
 use super::environment::is_visible;
 use super::{CPU_MILLI, MEMORY_MB, StartPlan, WORKSPACE, failed};
+use crate::spawn::PROGRAMS;
 use crate::live::{ProgramControl, ProgramEnd};
 use crate::{CoreFace, Tree};
 use gate::RoomRuntime;
@@ -17,7 +18,7 @@ use sandbox::{
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tokio::net::unix::pipe;
 use tokio::sync::watch;
 use world::{Fault, Pid, ZoneId};
@@ -35,6 +36,8 @@ pub(super) struct PlacedProgram {
     pub ended: watch::Receiver<Option<ProgramEnd>>,
     pub reach: ProgramReach,
     pub core: Option<ServerHandle>,
+    /// Why it never ran, once that is known.
+    pub unrun: Arc<OnceLock<String>>,
 }
 
 /// The way to what it listens on.
@@ -98,6 +101,8 @@ impl Tree {
             let over = async move { drop(over.wait_for(Option::is_some).await) };
             tokio::spawn(gateway.serve(listener, over));
         }
+        let unrun: Arc<OnceLock<String>> = Arc::default();
+        let reason = Arc::clone(&unrun);
         tokio::spawn(async move {
             let exit = job.wait().await;
             if let Err(error) = room.close().await {
@@ -106,12 +111,14 @@ impl Tree {
             end.send_replace(Some(match exit {
                 Ok(end) => ended_by(end.exit),
                 Err(error) => {
-                    world::log!("skep: how the program of process {pid} ended is not known: {error}");
+                    let why = error.to_string();
+                    world::log!("skep: how the program of process {pid} ended is not known: {why}");
+                    reason.get_or_init(|| why);
                     ProgramEnd { code: None, signal: None }
                 }
             }));
         });
-        Ok(PlacedProgram { control: ProgramControl::Room(control), stdout, stderr, ended, reach: ProgramReach::Room(inlets), core })
+        Ok(PlacedProgram { control: ProgramControl::Room(control), stdout, stderr, ended, reach: ProgramReach::Room(inlets), core, unrun })
     }
 
     /// Starts the job; Python by either of its names.
@@ -129,6 +136,7 @@ impl Tree {
         spec.env = variables.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
         spec.profile = Profile::StandardNet;
         spec.limits = limits_of(plan);
+        spec.branch = self.branch_of(plan.process.pid)?;
         spec.doors = doors.to_vec();
         spec.inlets = INLETS;
         let started = room.spawn(spec, Stdio::Null, Stdio::Fd(out), Stdio::Fd(err)).await;
@@ -146,13 +154,14 @@ impl Tree {
         private_folder(&project)?;
         let shown = self.shown_folders(plan);
         let mut spec = WorkspaceSpec::new(&project, &work);
-        let image = Path::new(&plan.program.image);
-        let program = image.parent().filter(|folder| image.is_absolute() && !is_visible(folder)).map(Path::to_owned);
-        let all = shown.into_iter().chain(program.filter(|folder| !self.home.starts_with(folder) && !folder.starts_with(&self.home)));
+        // What its image says of itself opens nothing: a spawn says which folders of programs its room shows.
+        let programs = plan.original.metadata.get(PROGRAMS).into_iter().flat_map(|text| text.lines()).map(PathBuf::from);
+        let all = shown.into_iter().chain(programs.filter(|folder| !self.home.starts_with(folder) && !folder.starts_with(&self.home)));
         let mut shares: Vec<PathBuf> = all.filter(|folder| !is_visible(folder)).collect();
         shares.sort();
         shares.dedup();
-        spec.shares = shares.iter().map(|folder| HostShare::read_only(folder, folder)).collect();
+        let shown = tokio::task::spawn_blocking(move || shares.into_iter().map(without_secrets).collect::<Result<Vec<_>, _>>()).await;
+        spec.shares = shown.map_err(failed)?.map_err(failed)?;
         if let Some(workspace) = plan.original.metadata.get(WORKSPACE).map(PathBuf::from).filter(|path| path.is_absolute()) {
             std::fs::create_dir_all(&workspace).map_err(|error| Fault::io("make", &workspace, error))?;
             spec.binds.push(Bind { source: workspace.clone(), target: workspace, writable: true });
@@ -166,15 +175,15 @@ impl Tree {
         let core = face.address().ok_or_else(|| failed("the kernel listens nowhere that a program outside sandboxes could reach"))?;
         let mut variables = self.variables.clone();
         variables.extend(self.contract_variables(plan, &core));
-        if !core.starts_with("unix:") {
-            variables.push(("SKEP_SECRET".to_owned(), self.secrets.issue(plan.process.pid.0).map_err(failed)?));
-        }
+        // On the socket its credentials prove who it is; on a port, this.
+        variables.push(("SKEP_SECRET".to_owned(), self.secrets.issue(plan.process.pid.0).map_err(failed)?));
+        let branch = self.branch_of(plan.process.pid)?;
         let mut started = None;
         for python in ["python3", "python"] {
             let words = self.command(plan, python, &core);
             let mut command = std::process::Command::new(&words[0]);
             command.args(&words[1..]).env_clear().envs(variables.iter().map(|(name, value)| (name, value)));
-            started = match HostProgram::start(command).await {
+            started = match HostProgram::start(command, branch.as_ref()).await {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
                 other => Some(other.map_err(failed)?),
             };
@@ -189,8 +198,14 @@ impl Tree {
         });
         let control = ProgramControl::Host(program);
         let (stdout, stderr) = (receiver(stdout)?, receiver(stderr)?);
-        Ok(PlacedProgram { control, stdout, stderr, ended, reach: ProgramReach::Loopback, core: None })
+        Ok(PlacedProgram { control, stdout, stderr, ended, reach: ProgramReach::Loopback, core: None, unrun: Arc::default() })
     }
+}
+
+/// A folder of the host as a room shows it. What is secret in it is looked for at each start.
+fn without_secrets(folder: PathBuf) -> Result<HostShare, world::Refusal> {
+    let masked = room::secret_files(&folder)?;
+    Ok(HostShare { masked, ..HostShare::read_only(&folder, &folder) })
 }
 
 fn ended_by(exit: Exit) -> ProgramEnd {

@@ -37,6 +37,8 @@ pub enum By {
     Tier,
     Day,
     Task,
+    /// The machine that the process ran on.
+    Node,
 }
 
 /// Whose figures these are: one row for each process, task, model and day.
@@ -258,6 +260,8 @@ impl Accounts {
     /// Puts what really was in the place of what was guessed: tokens of these tiers, and money.
     pub(crate) fn reconcile(&mut self, line: &[Pid], pid: Pid, tokens: &BTreeMap<String, u64>, micros: Option<u64>, at_ms: i64) {
         let guessed = self.guessed(pid);
+        // A bill names no day: it corrects that of today only where every guess is of today.
+        let is_today = self.guesses.keys().filter(|row| row.pid == pid).all(|row| row.day == day(at_ms));
         for (row, guess) in self.guesses.iter_mut().filter(|(row, _)| row.pid == pid) {
             let Some(known) = self.usage.get_mut(row) else { continue };
             if tokens.contains_key(&row.tier) {
@@ -270,13 +274,16 @@ impl Accounts {
             }
         }
         for of in line {
-            let spent = &mut self.accounts.entry(*of).or_default().spent;
-            for (tier, real) in tokens {
-                spent.take(tier, guessed.of(tier), 0);
-                spent.add(tier, *real, 0);
-            }
-            if let Some(real) = micros {
-                spent.micros = spent.micros.saturating_sub(guessed.micros).saturating_add(real);
+            let account = self.accounts.entry(*of).or_default();
+            let of_day = (is_today && account.day == day(at_ms)).then_some(&mut account.spent_day);
+            for spent in std::iter::once(&mut account.spent).chain(of_day) {
+                for (tier, real) in tokens {
+                    spent.take(tier, guessed.of(tier), 0);
+                    spent.add(tier, *real, 0);
+                }
+                if let Some(real) = micros {
+                    spent.micros = spent.micros.saturating_sub(guessed.micros).saturating_add(real);
+                }
             }
         }
         self.guesses.retain(|_, guess| *guess != Guess::default());

@@ -2,7 +2,8 @@
 //!
 //! Every request counts in the accounts of its caller and of all above. A cap that is allotted to a child is taken from the nearest account above
 //! that caps the same, and what the child has not used of it is kept free there: nobody else can use it, and it is whole again when the child ends.
-//! Nothing is stored of that but who has an allotment from whom; the sums are worked out when somebody asks.
+//! Nothing is stored of that but who has an allotment from whom; the sums are worked out when somebody asks. The account of a process that ended
+//! goes on above those whom it left, until the last of them has ended: so nobody gets more by the end of one above it.
 //! **Invariant.** What is used under a cap and what is kept free under it are together no more than the cap, unless a person lowered it or an
 //! agent claimed more than it had.
 
@@ -20,7 +21,8 @@ impl Budget {
         let lasting = self.tokens.iter().map(|(tier, cap)| (Cap::Tokens(tier.clone()), *cap));
         let daily = self.tokens_per_day.iter().map(|(tier, cap)| (Cap::PerDay(tier.clone()), *cap));
         let hourly = self.tokens_per_hour.iter().map(|(tier, cap)| (Cap::PerHour(tier.clone()), *cap));
-        lasting.chain(daily).chain(hourly).chain(self.micros.map(|cap| (Cap::Money, cap)))
+        let money = self.micros.map(|cap| (Cap::Money, cap));
+        lasting.chain(daily).chain(hourly).chain(money).chain(self.micros_per_day.map(|cap| (Cap::MoneyPerDay, cap)))
     }
 
     pub fn amount(&self, what: &Cap) -> Option<u64> {
@@ -29,6 +31,7 @@ impl Budget {
             Cap::PerDay(tier) => self.tokens_per_day.get(tier).copied(),
             Cap::PerHour(tier) => self.tokens_per_hour.get(tier).copied(),
             Cap::Money => self.micros,
+            Cap::MoneyPerDay => self.micros_per_day,
             Cap::Rate | Cap::Context => None,
         }
     }
@@ -39,6 +42,7 @@ impl Budget {
             Cap::PerDay(tier) => self.tokens_per_day.get_mut(tier),
             Cap::PerHour(tier) => self.tokens_per_hour.get_mut(tier),
             Cap::Money => self.micros.as_mut(),
+            Cap::MoneyPerDay => self.micros_per_day.as_mut(),
             Cap::Rate | Cap::Context => None,
         }
     }
@@ -101,22 +105,6 @@ impl Accounts {
         self.amount(pid, what).unwrap_or(u64::MAX).saturating_sub(given.fold(0, u64::saturating_add))
     }
 
-    /// What a child takes along when it goes to another account.
-    fn moving(&self, child: Pid, what: &Cap, view: View) -> u64 {
-        if what.passes() { self.amount(child, what).unwrap_or(0) } else { self.outstanding(child, what, view) }
-    }
-
-    /// The part of a subtree in flight: reserved, leased and held, by those in `pids`.
-    fn in_flight(&self, pids: &[Pid]) -> [Spend; 3] {
-        let mut sums = [Spend::default(), Spend::default(), Spend::default()];
-        let is_own = |pid: &Pid| pids.contains(pid);
-        self.reserved.values().filter(|one| is_own(&one.pid)).for_each(|one| sums[0].add(&one.tier, one.tokens, one.micros));
-        let leases = self.leases.iter().filter(|(pid, _)| is_own(pid)).flat_map(|(_, leases)| leases);
-        leases.for_each(|one| sums[1].add(&one.tier, one.tokens, one.micros));
-        self.held.values().filter(|one| is_own(&one.pid)).for_each(|one| sums[2].add(&one.tier, one.tokens, one.micros));
-        sums
-    }
-
     fn unlink(&mut self, pid: Pid) {
         let Some(from) = self.accounts.get_mut(&pid).map(|account| std::mem::take(&mut account.allotted_from)) else { return };
         for above in from.values() {
@@ -146,7 +134,7 @@ impl World {
 
     /// One for each account of the line that it does not fit into.
     pub(super) fn shorts(&self, pid: Pid, need: &Need<'_>, view: View) -> Vec<CapExceeded> {
-        let line: Vec<Pid> = self.ancestry(pid).map(|process| process.pid).collect();
+        let line = self.lineage(pid);
         let short = |(at, of): (usize, &Pid)| {
             let account = self.books.accounts.get(of)?;
             account.short_with(*of, need, view, |what| self.books.room(*of, what, &line[..at], view).unwrap_or(u64::MAX))
@@ -156,14 +144,14 @@ impl World {
 
     /// Tokens of a tier and money that a process can have set aside for its requests. Without a time the caps of a day and an hour do not count.
     pub fn left(&self, pid: Pid, tier: &str, now_ms: Option<i64>) -> (u64, u64) {
-        let line: Vec<Pid> = self.ancestry(pid).map(|process| process.pid).collect();
+        let line = self.lineage(pid);
         let view = View { now_ms: now_ms.unwrap_or(self.now_ms), leases: true };
         let mut left = (u64::MAX, u64::MAX);
         for (at, of) in line.iter().enumerate() {
             let Some(budget) = self.books.accounts.get(of).and_then(|account| account.budget.as_ref()) else { continue };
             for (what, _) in budget.amounts().filter(|(what, _)| what.counts(tier) && (now_ms.is_some() || !what.passes())) {
                 let room = self.books.room(*of, &what, &line[..at], view).unwrap_or(u64::MAX);
-                let side = if what == Cap::Money { &mut left.1 } else { &mut left.0 };
+                let side = if what.is_money() { &mut left.1 } else { &mut left.0 };
                 *side = room.min(*side);
             }
         }
@@ -172,7 +160,7 @@ impl World {
 
     /// What a request of `by` may take under a cap of `of`, who is above it or itself, when all leases are given back.
     pub fn room(&self, of: Pid, by: Pid, what: &Cap, now_ms: i64) -> Option<u64> {
-        let path: Vec<Pid> = self.ancestry(by).map(|process| process.pid).take_while(|pid| *pid != of).collect();
+        let path: Vec<Pid> = self.lineage(by).into_iter().take_while(|pid| *pid != of).collect();
         self.books.room(of, what, &path, View { now_ms, leases: false })
     }
 
@@ -186,7 +174,7 @@ impl World {
 
     /// The nearest account from `pid` up that caps it.
     fn capped_from(&self, pid: Pid, what: &Cap) -> Option<Pid> {
-        self.ancestry(pid).map(|process| process.pid).find(|of| self.books.amount(*of, what).is_some())
+        self.lineage(pid).into_iter().find(|of| self.books.amount(*of, what).is_some())
     }
 
     /// The first cap of a parent that a child's budget does not fit into.
@@ -204,7 +192,7 @@ impl World {
     /// A rate or a context that is more than one above has.
     fn beyond_rates(&self, parent: Pid, budget: &Budget) -> Option<CapExceeded> {
         let mut above =
-            self.ancestry(parent).filter_map(|process| Some((process.pid, self.books.accounts.get(&process.pid)?.budget.as_ref()?)));
+            self.lineage(parent).into_iter().filter_map(|pid| Some((pid, self.books.accounts.get(&pid)?.budget.as_ref()?)));
         above.find_map(|(pid, bound)| {
             let rate = (Cap::Rate, budget.requests_per_minute.map(u64::from), bound.requests_per_minute.map(u64::from));
             let context = (Cap::Context, budget.context, bound.context);
@@ -247,78 +235,53 @@ impl World {
         from.into_iter().for_each(|(what, from)| self.books.link(pid, &what, from));
     }
 
-    /// What a process has not used of its allotment is free again.
+    /// A person's word took the place of what was allotted to it.
     pub(crate) fn return_allotment(&mut self, pid: Pid) {
         self.books.unlink(pid);
     }
 
-    /// `pid` goes from below `was` to below `parent`: its allotments come from above `was` now, and what it has in flight counts there no more.
-    pub(crate) fn rehome(&mut self, pid: Pid, was: Pid, parent: Pid, at_ms: i64) {
-        let view = View { now_ms: at_ms, leases: true };
-        let is_below = |of: &Pid| self.ancestry(*of).any(|process| process.pid == pid);
-        let subtree: Vec<Pid> = self.processes.keys().copied().filter(is_below).collect();
-        let passed: Vec<Pid> = self.ancestry(was).map(|process| process.pid).take_while(|of| *of != parent).collect();
-        let in_flight = self.books.in_flight(&subtree);
-        let moved: Vec<Pid> = self.books.accounts.get(&was).map(|account| account.allotted.iter().copied().collect()).unwrap_or_default();
-        let moved: Vec<Pid> = moved.into_iter().filter(|child| subtree.contains(child)).collect();
-        let caps: Vec<Cap> = self
-            .books
-            .accounts
-            .get(&was)
-            .and_then(|account| account.budget.as_ref())
-            .map(|budget| budget.amounts().map(|(what, _)| what).collect())
-            .unwrap_or_default();
-        for what in caps {
-            let name = what.to_string();
-            let of_child =
-                |child: &Pid| self.books.accounts.get(child).is_some_and(|account| account.allotted_from.get(&name) == Some(&was));
-            let children: Vec<Pid> = moved.iter().copied().filter(of_child).collect();
-            let next = self.books.accounts.get(&was).and_then(|account| account.allotted_from.get(&name)).copied();
-            let above = self.capped_from(parent, &what);
-            let going = children.iter().fold(0u64, |sum, child| sum.saturating_add(self.books.moving(*child, &what, view)));
-            let flying = in_flight.iter().fold(0u64, |sum, spend| sum.saturating_add(what.amount_of(spend)));
-            self.books.lower(was, &what, going.saturating_add(flying));
-            for child in children {
-                // What `was` had not from above was never kept free there, and may not be there.
-                if let Some(above) = above.filter(|above| next != Some(*above)) {
-                    let excess = self.books.moving(child, &what, view).saturating_sub(self.books.unallotted(above, &what, view));
-                    self.books.lower(child, &what, excess);
-                }
-                self.books.link(child, &what, above);
-            }
-        }
-        if let Some(account) = self.books.accounts.get_mut(&was) {
-            account.allotted.retain(|child| !moved.contains(child));
-        }
-        for of in passed {
-            let Some(account) = self.books.accounts.get_mut(&of) else { continue };
-            for (sum, part) in [&mut account.reserved, &mut account.leased, &mut account.held].into_iter().zip(&in_flight) {
-                part.tokens.iter().for_each(|(tier, tokens)| sum.take(tier, *tokens, 0));
-                sum.micros = sum.micros.saturating_sub(part.micros);
-            }
-        }
+    /// `pid` ended: what it has not used of its allotment is free again, and what those before it left, unless somebody lives who has his part
+    /// of that. What a dead process may have spent goes on as the account of those whom it left.
+    pub(crate) fn return_allotments(&mut self, pid: Pid) {
+        let is_over = |of: &Pid| !self.processes.get(of).is_some_and(|process| process.state.alive()) && !self.has_heirs(*of);
+        let over: Vec<Pid> = self.lineage(pid).into_iter().filter(is_over).collect();
+        over.into_iter().for_each(|of| self.books.unlink(of));
     }
 
-    /// A process leaves the table: what requests of it may have cost beyond what is known is its parent's from now on.
-    pub(crate) fn forget_account(&mut self, pid: Pid, parent: Option<Pid>) {
+    /// A process leaves the table: what requests of it may have cost beyond what is known is the next one's above it.
+    pub(crate) fn forget_account(&mut self, pid: Pid, above: Option<Pid>) {
         self.books.unlink(pid);
         for held in self.books.held.values_mut().filter(|held| held.pid == pid) {
-            held.pid = parent.unwrap_or(Pid::KERNEL);
+            held.pid = above.unwrap_or(Pid::KERNEL);
         }
     }
 
-    /// What an agent says that it used: it counts as spent, and can only be more.
+    /// What an agent says that it used: it counts as spent, and can only be more. In its own account all of it counts; in those above no more
+    /// than it could have used, so that a word of one takes nothing from others.
     pub(crate) fn claim(&mut self, pid: Pid, tokens: u64, at_ms: i64) {
         let Some(program) = self.processes.get(&pid).and_then(|process| process.program.as_deref()) else { return };
         let (tier, model) = (program.tier.as_str().to_owned(), program.model.clone());
-        let line: Vec<Pid> = self.ancestry(pid).map(|process| process.pid).collect();
         let tokens = tokens.min(super::AMOUNT_MAX);
-        for of in line {
-            self.books.accounts.entry(of).or_default().spend(&tier, tokens, 0, at_ms);
+        let line = self.lineage(pid);
+        let view = View { now_ms: at_ms, leases: true };
+        let rooms: Vec<u64> = (0..line.len()).map(|at| self.claimable(line[at], &line[..at], &tier, view)).collect();
+        let mut carried = tokens;
+        for (of, room) in line.into_iter().zip(rooms) {
+            let counted = if of == pid { tokens } else { carried.min(room) };
+            carried = carried.min(room);
+            self.books.accounts.entry(of).or_default().spend(&tier, counted, 0, at_ms);
         }
         let figures = UsageTotals { input: tokens, ..UsageTotals::default() };
         let row = Row { day: day(at_ms), pid, provider: CLAIMED.into(), model, tier, task: None };
         self.books.usage.entry(row).or_default().add(&figures);
+    }
+
+    /// Tokens that somebody on `path` below could still use under all caps of one account.
+    fn claimable(&self, of: Pid, path: &[Pid], tier: &str, view: View) -> u64 {
+        let budget = self.books.accounts.get(&of).and_then(|account| account.budget.as_ref());
+        let caps = budget.into_iter().flat_map(Budget::amounts).map(|(what, _)| what);
+        let rooms = caps.filter(|what| !what.is_money() && what.counts(tier)).filter_map(|what| self.books.room(of, &what, path, view));
+        rooms.chain(self.left_of_limits(of, view)).min().unwrap_or(u64::MAX)
     }
 
     /// The records by which a process gets more of what its allotment caps: each account above that has not enough gets the rest from the next,
@@ -377,43 +340,38 @@ impl World {
     }
 }
 
-impl Accounts {
-    fn lower(&mut self, pid: Pid, what: &Cap, less: u64) {
-        let budget = self.accounts.get_mut(&pid).and_then(|account| account.budget.as_mut());
-        if let Some(cap) = budget.and_then(|budget| budget.amount_mut(what)) {
-            *cap = cap.saturating_sub(less);
-        }
-    }
-}
-
 impl Cap {
     /// Does it pass by itself?
     pub fn passes(&self) -> bool {
-        matches!(self, Cap::Rate | Cap::PerDay(_) | Cap::PerHour(_))
+        matches!(self, Cap::Rate | Cap::PerDay(_) | Cap::PerHour(_) | Cap::MoneyPerDay)
+    }
+
+    pub fn is_money(&self) -> bool {
+        matches!(self, Cap::Money | Cap::MoneyPerDay)
     }
 
     /// How long what it counts lasts, for one that passes by itself.
     pub fn span_ms(&self) -> i64 {
         match self {
-            Cap::PerDay(_) => 86_400_000,
+            Cap::PerDay(_) | Cap::MoneyPerDay => 86_400_000,
             Cap::PerHour(_) => 3_600_000,
             _ => 60_000,
         }
     }
 
     /// Is it about tokens of this tier, or about money?
-    pub(super) fn counts(&self, tier: &str) -> bool {
+    pub(crate) fn counts(&self, tier: &str) -> bool {
         match self {
             Cap::Tokens(of) | Cap::PerDay(of) | Cap::PerHour(of) => of == tier || of == super::ALL_TIERS,
-            Cap::Money => true,
+            Cap::Money | Cap::MoneyPerDay => true,
             Cap::Rate | Cap::Context => false,
         }
     }
 
-    fn amount_of(&self, spend: &Spend) -> u64 {
+    pub fn amount_of(&self, spend: &Spend) -> u64 {
         match self {
             Cap::Tokens(tier) | Cap::PerDay(tier) | Cap::PerHour(tier) => spend.of(tier),
-            Cap::Money => spend.micros,
+            Cap::Money | Cap::MoneyPerDay => spend.micros,
             Cap::Rate | Cap::Context => 0,
         }
     }
@@ -424,8 +382,8 @@ impl Account {
     pub(super) fn used_of(&self, what: &Cap, view: View) -> u64 {
         let leased = if view.leases { what.amount_of(&self.leased) } else { 0 };
         let spent = match what {
-            Cap::PerDay(_) if self.day != day(view.now_ms) => 0,
-            Cap::PerDay(tier) => self.spent_day.of(tier),
+            Cap::PerDay(_) | Cap::MoneyPerDay if self.day != day(view.now_ms) => 0,
+            Cap::PerDay(_) | Cap::MoneyPerDay => what.amount_of(&self.spent_day),
             Cap::PerHour(_) if self.hour != super::hour(view.now_ms) => 0,
             Cap::PerHour(tier) => self.spent_hour.of(tier),
             _ => what.amount_of(&self.spent),
@@ -436,12 +394,14 @@ impl Account {
     /// Takes note of what was spent, also for the day and the hour.
     pub(super) fn spend(&mut self, tier: &str, tokens: u64, micros: u64, at_ms: i64) {
         self.spent.add(tier, tokens, micros);
-        // The limits of a program ask for the hour, and the account does not know them.
+        // Also where nothing caps them: a cap that is set at noon counts the morning.
         roll(&mut self.hour, &mut self.spent_hour, super::hour(at_ms)).add(tier, tokens, micros);
-        // Nobody asks for the day where nothing caps it, and most accounts have no such cap.
-        if self.budget.as_ref().is_some_and(|budget| !budget.tokens_per_day.is_empty()) {
-            roll(&mut self.day, &mut self.spent_day, day(at_ms)).add(tier, tokens, micros);
-        }
+        roll(&mut self.day, &mut self.spent_day, day(at_ms)).add(tier, tokens, micros);
+    }
+
+    /// What counts under one of its caps now, for whoever shows it.
+    pub fn used(&self, what: &Cap, now_ms: i64) -> u64 {
+        self.used_of(what, View { now_ms, leases: true })
     }
 }
 

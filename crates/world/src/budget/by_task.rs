@@ -66,8 +66,9 @@ impl World {
     /// Does the task cap money, while neither it nor its process caps the tokens of a request?
     pub fn is_unbounded_task(&self, id: Option<TaskId>, tier: &str) -> bool {
         let Some(task) = id.and_then(|id| self.tasks.get(&id)) else { return false };
-        let caps_tokens = |budget: &super::Budget| budget.tokens.keys().any(|of| of == tier || of == super::ALL_TIERS);
-        let above = self.ancestry(task.pid).filter_map(|process| self.books.accounts.get(&process.pid)?.budget.as_ref());
+        let caps_tokens = |budget: &super::Budget| budget.amounts().any(|(what, _)| !what.is_money() && what.counts(tier));
+        let above = self.lineage(task.pid);
+        let above = above.iter().filter_map(|pid| self.books.accounts.get(pid)?.budget.as_ref());
         task.budget.as_ref().is_some_and(|budget| budget.micros.is_some() && !above.chain([budget]).any(caps_tokens))
     }
 }

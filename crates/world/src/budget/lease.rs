@@ -139,7 +139,7 @@ fn recalled(world: &World, need: &Need<'_>, pid: Pid, now_ms: i64) -> Result<Vec
         return Err(short);
     }
     let short: Vec<Pid> = world.shorts(pid, need, View { now_ms, leases: true }).into_iter().map(|short| short.pid).collect();
-    let in_the_way = world.leases().filter(|(pid, _)| world.ancestry(*pid).any(|process| short.contains(&process.pid)));
+    let in_the_way = world.leases().filter(|(pid, _)| world.lineage(*pid).iter().any(|of| short.contains(of)));
     Ok(in_the_way.map(|(pid, lease)| give_back(pid, lease)).collect())
 }
 

@@ -16,6 +16,58 @@ impl World {
         Some(total.saturating_add(given))
     }
 
+    /// What a process and everything below it may use, and uses now: the caps of its account, and the limits of its program that no cap repeats.
+    pub fn cap_figures(&self, pid: Pid, now_ms: i64) -> Vec<(Cap, u64, u64)> {
+        let unused = Account::default();
+        let account = self.books.accounts.get(&pid).unwrap_or(&unused);
+        let limits = self.processes.get(&pid).and_then(Process::limits);
+        let all = || ALL_TIERS.to_owned();
+        let limited = [
+            self.tokens_total(pid).map(|cap| (Cap::Tokens(all()), cap)),
+            limits.and_then(|limits| limits.tokens_per_hour).map(|cap| (Cap::PerHour(all()), cap)),
+        ];
+        let mut caps: Vec<(Cap, u64)> = account.budget.iter().flat_map(Budget::amounts).collect();
+        for (what, cap) in limited.into_iter().flatten() {
+            match caps.iter_mut().find(|(of, _)| *of == what) {
+                Some((_, least)) => *least = cap.min(*least),
+                None => caps.push((what, cap)),
+            }
+        }
+        caps.into_iter().map(|(what, cap)| (what.clone(), account.used(&what, now_ms), cap)).collect()
+    }
+
+    /// Tokens that the limits of one process leave.
+    pub(super) fn left_of_limits(&self, of: Pid, view: View) -> Option<u64> {
+        let unused = Account::default();
+        let account = self.books.accounts.get(&of).unwrap_or(&unused);
+        let all = || ALL_TIERS.to_owned();
+        let total = self.tokens_total(of).map(|cap| cap.saturating_sub(account.used_of(&Cap::Tokens(all()), view)));
+        let hour = self.processes.get(&of).and_then(Process::limits).and_then(|limits| limits.tokens_per_hour);
+        let hour = hour.map(|cap| cap.saturating_sub(account.used_of(&Cap::PerHour(all()), view)));
+        total.into_iter().chain(hour).min()
+    }
+
+    /// A cap for good, of `pid` or one above it, of which all is spent: who lives on it can do nothing more with a model.
+    pub fn used_up(&self, pid: Pid) -> Option<CapExceeded> {
+        let tier = self.processes.get(&pid).and_then(Process::tree_tier)?.as_str();
+        self.lineage(pid).into_iter().find_map(|of| {
+            let account = self.books.accounts.get(&of)?;
+            let own = account.budget.iter().flat_map(Budget::amounts).filter(|(what, _)| !what.passes() && what.counts(tier));
+            let all = self.tokens_total(of).map(|cap| (Cap::Tokens(ALL_TIERS.to_owned()), cap));
+            own.chain(all).find_map(|(what, cap)| {
+                let used = what.amount_of(&account.spent);
+                let at_cap = account.budget.as_ref().map(|budget| budget.at_cap).unwrap_or_default();
+                (used > 0 && used >= cap).then_some(CapExceeded { pid: of, task: None, what, cap, used, need: 1, at_cap })
+            })
+        })
+    }
+
+    /// What a process that says itself what it uses has used up: nobody else keeps it from using more.
+    pub fn claimed_up(&self, pid: Pid) -> Option<CapExceeded> {
+        let run = self.processes.get(&pid)?.run.as_deref()?;
+        if run.uses_gateway { None } else { self.used_up(pid) }
+    }
+
     /// The limits of programs from a process up that a request does not fit under.
     pub(super) fn beyond_limits(&self, line: &[Pid], need: &Need<'_>, view: View) -> Vec<CapExceeded> {
         let unused = Account::default();

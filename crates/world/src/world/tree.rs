@@ -9,6 +9,9 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// What the kernel and the operator are called, here and in HiveKernel.
+const RESERVED_NAMES: [&str; 3] = ["kernel", "king", "operator"];
+
 /// What is remembered of a process that left the table and used a model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DepartedProcess {
@@ -50,6 +53,17 @@ impl World {
         order
     }
 
+    /// Does a name mean somebody to whoever writes it: the kernel, the operator, or a process that stands at the top of the tree?
+    pub fn is_name_taken(&self, name: &str) -> bool {
+        let is_meant = |other: &str| other.eq_ignore_ascii_case(name.trim());
+        // One that came there because others ended is nobody's to send to by its name alone.
+        let is_top = |process: &Process| {
+            process.former_parents.is_empty() && process.parent.is_none_or(|parent| parent == Pid::KERNEL || parent == Pid::OPERATOR)
+        };
+        let mut known = self.processes.values().filter(|process| is_top(process) && process.state.alive());
+        RESERVED_NAMES.into_iter().any(is_meant) || known.any(|process| is_meant(&process.name))
+    }
+
     /// Who takes the children of a process that ends.
     pub fn nearest_live_ancestor(&self, pid: Pid) -> Option<Pid> {
         self.ancestry(pid).skip(1).find(|process| process.state.alive()).map(|process| process.pid)
@@ -60,10 +74,29 @@ impl World {
         self.lineage(pid).contains(&above)
     }
 
+    /// Does somebody live who was below this process when it ended? Its account goes on for them.
+    pub fn has_heirs(&self, pid: Pid) -> bool {
+        self.left_by(pid).any(|process| process.state.alive())
+    }
+
+    /// Who was below this process when it ended, and is in the table.
+    pub fn left_by(&self, pid: Pid) -> impl Iterator<Item = &Process> {
+        self.processes.values().filter(move |process| process.former_parents.contains(&pid))
+    }
+
     /// A process and all above it, with those that were and are gone, the nearest first.
     pub fn lineage(&self, pid: Pid) -> Vec<Pid> {
         let own = |process: &Process| std::iter::once(process.pid).chain(process.former_parents.iter().rev().copied()).collect::<Vec<_>>();
         self.ancestry(pid).flat_map(own).collect()
+    }
+
+    /// May `by` see contents of another: of its own user's processes, of those below it, and of all where it is the kernel or the operator?
+    pub fn shares_user(&self, by: Pid, of: Pid) -> bool {
+        let user = |pid: Pid| {
+            let departed = || self.departed.get(&pid).map(|gone| gone.user.as_str());
+            self.processes.get(&pid).map(|process| process.user.as_str()).or_else(departed)
+        };
+        by == Pid::KERNEL || by == Pid::OPERATOR || (user(by).is_some() && user(by) == user(of)) || self.descends_from(of, by)
     }
 
     /// Tasks that a process of the tree has not ended.
@@ -92,6 +125,12 @@ impl World {
         let is_gone = !self.processes.get(&message.from).is_some_and(|sender| sender.state.alive());
         if message.from == reader || is_top || (is_gone && message.from_parent == Some(reader)) {
             return Ok(Route { relation: message.relation, seen_by: None });
+        }
+        // What one user's processes put there is not for another's. The kernel and the operator put there what is for all.
+        let is_for_all = message.from == Pid::KERNEL || message.from == Pid::OPERATOR;
+        let is_own = self.processes.get(&reader).is_some_and(|process| process.user == message.from_user);
+        if !is_for_all && !is_own {
+            return Err(RouteRefusal::OtherUser);
         }
         route(self, message.from, reader)
     }

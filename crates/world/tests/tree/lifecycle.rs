@@ -48,6 +48,12 @@ fn a_state_is_true_at_every_step() {
     run.record(queued(&run, 3));
     run.record(TaskStarted { pid: Pid(3), task, episode: 1 });
     assert_eq!(state(&run, 3), "running");
+    // On record by `task.taken` when the program has it.
+    let taken = |incarnation| Event::from(TaskTaken { pid: Pid(3), task, incarnation });
+    assert!(run.world.check(&taken(2)).is_err(), "no such program runs");
+    assert_eq!(run.world.tasks[&TaskId(1)].taken_by, None);
+    run.record(taken(1));
+    assert_eq!(run.world.tasks[&TaskId(1)].taken_by, Some(1));
     let sleeps: Event = ProcSlept { pid: Pid(3), task: None, until_ms: None, ended: false, reason: String::new() }.into();
     assert!(run.world.check(&sleeps).is_err(), "it has a task");
     run.record(ProcBlocked { pid: Pid(3), task: None, on: BlockReason::Child, reason: String::new() });

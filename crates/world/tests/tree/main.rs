@@ -22,10 +22,10 @@ fn assert_laws(world: &World) {
         // One that was adopted has a new parent, whose limits its old one was within.
         assert_eq!(own.beyond(above), None, "process {} goes beyond its parent", process.pid);
     }
-    // Nobody can stop an agent from saying that it used more than it had.
-    let claims = world.books.usage.iter().filter(|(row, _)| row.provider == ::world::budget::allot::CLAIMED);
-    let claimed: u64 = claims.map(|(_, totals)| totals.tokens()).sum();
     for (pid, account) in &world.books.accounts {
+        // Nobody can stop an agent from saying that it used more than it had; that counts for it alone.
+        let claims = world.books.usage.iter().filter(|(row, _)| row.pid == *pid && row.provider == ::world::budget::allot::CLAIMED);
+        let claimed: u64 = claims.map(|(_, totals)| totals.tokens()).sum();
         for (what, cap) in account.budget.iter().flat_map(|budget| budget.amounts()) {
             let (used, kept) = world.allotted(*pid, &what, world.now_ms);
             if what.passes() {
@@ -109,6 +109,40 @@ proptest! {
         prop_assert_eq!((used, kept), (run.spent, 0));
         prop_assert_eq!(run.world.free(Pid::KERNEL, &what, run.world.now_ms), Some((Pid::KERNEL, history::ROOT_TOKENS - run.spent)));
         prop_assert!(run.world.mail.boxes.keys().all(|pid| pid.0 < 3), "nobody is left who could read it");
+    }
+
+    /// However its processes are killed, adopted and started again: what a branch was given is all that it spends, with all that were ever below.
+    #[test]
+    fn a_branch_never_spends_more_than_it_was_given(steps in prop::collection::vec(any_step(), 1..160)) {
+        let mut run = Run::new();
+        let mut below = std::collections::BTreeMap::<Pid, Vec<Pid>>::new();
+        let mut given = std::collections::BTreeMap::<Pid, u64>::new();
+        for step in steps.iter().filter(|step| !matches!(step, history::Step::Claim { .. })) {
+            run.step(step);
+        }
+        for (event, _) in &run.log {
+            match event {
+                Event::ProcSpawned(e) if e.program.is_some() => {
+                    let above = e.parent.and_then(|parent| below.get(&parent)).cloned().unwrap_or_default();
+                    below.insert(e.pid, above.into_iter().chain([e.pid]).collect());
+                    let cap = e.program.as_ref().and_then(|program| program.budget.as_ref()?.tokens.get("all").copied());
+                    given.extend(cap.map(|cap| (e.pid, cap)));
+                }
+                Event::ResourceGiven(e) if e.what == "tokens" => *given.entry(e.pid).or_default() += e.amount,
+                _ => {}
+            }
+        }
+        let mut spent = std::collections::BTreeMap::<Pid, u64>::new();
+        for (event, _) in &run.log {
+            if let Event::ModelUsed(e) = event {
+                // As it was spawned, whoever has ended since.
+                below.get(&e.pid).into_iter().flatten().for_each(|above| *spent.entry(*above).or_default() += e.charged_tokens);
+            }
+        }
+        for (pid, cap) in given {
+            let used = spent.get(&pid).copied().unwrap_or(0);
+            prop_assert!(used <= cap, "the branch of process {pid} spent {used} of {cap}");
+        }
     }
 
     /// Whatever a journal holds can be folded, also what no kernel would have written.

@@ -1,6 +1,7 @@
 //! Artifacts, trouble and cron, one case each.
 
 use super::history::Run;
+use super::spawned;
 use ::world::event::*;
 use ::world::*;
 use std::collections::BTreeMap;
@@ -62,10 +63,8 @@ fn each_visibility_has_its_readers_also_when_its_storer_is_gone() {
         expected([("private", &[2, 3]), ("user", &[2, 3, 4, 5]), ("subtree", &[2, 3, 4, 5]), ("global", &[2, 3, 4, 5, 6])])
     );
     run.world.ending(Pid(3), false, "done", ProcessExit::default()).into_iter().for_each(|event| run.record(event));
-    run.record(ProcCollected { pid: Pid(3), task: None, by: Pid::KERNEL });
-    let mut left = expected([("private", &[]), ("user", &[2, 4, 5]), ("subtree", &[2, 4, 5]), ("global", &[2, 4, 5, 6])]);
-    left.remove("private");
-    assert_eq!(readers(&run), left);
+    let left = [("private", &[2, 3][..]), ("user", &[2, 3, 4, 5]), ("subtree", &[2, 3, 4, 5]), ("global", &[2, 3, 4, 5, 6])];
+    assert_eq!(readers(&run), expected(left));
     assert_eq!(run.world.artifact_by_key(Pid(4), "subtree").map(|artifact| artifact.owner), Some(Pid(3)));
     assert_eq!(run.world.artifact_by_key(Pid(6), "subtree"), None);
 }
@@ -175,4 +174,37 @@ fn an_entry_of_cron_knows_its_last_run_and_its_next() {
     assert_eq!(run.world.crons[&cron].last, Some(last), "what ran stays known");
     run.record(CronRemoved { pid, task, cron, by: "operator".into() });
     assert!(run.world.crons.is_empty());
+}
+
+#[test]
+fn a_stream_of_bytes_leads_from_a_parent_to_its_child() {
+    let mut run = Run::new();
+    let agent = || Program::new(ProcessRole::Agent, Tier::Tactical);
+    for (pid, parent) in [(3, 1), (4, 3), (5, 4), (6, 3)] {
+        run.record(spawned(pid, parent, agent()));
+    }
+    let open = |run: &Run, pid, peer| StreamOpened { pid: Pid(pid), task: None, stream: run.world.next_stream(), peer: Pid(peer), name: "data".into() };
+    for (pid, peer) in [(3, 5), (5, 3), (4, 6), (3, 3), (3, 9)] {
+        assert!(run.world.check(&open(&run, pid, peer).into()).is_err(), "{pid} to {peer}");
+    }
+    for (pid, peer) in [(3, 4), (4, 3)] {
+        run.record(open(&run, pid, peer));
+    }
+    assert_eq!(run.world.streams.keys().map(ToString::to_string).collect::<Vec<_>>(), ["stream-1", "stream-2"]);
+    let closed = |stream| StreamClosed { pid: Pid(3), task: None, stream: StreamId(stream), sent: Some(5), received: None, why: "x".into() };
+    run.record(closed(1));
+    assert!(run.world.check(&closed(1).into()).is_err(), "it is closed once");
+    // What its parent's end left open can still be closed.
+    run.world.ending_branch(Pid(3), "over", EndReason::Normal).into_iter().for_each(|event| run.record(event));
+    run.record(closed(2));
+    assert!(run.world.streams.is_empty());
+    assert!(run.world.check(&open(&run, 3, 4).into()).is_err(), "nobody opens one after its end");
+    while run.world.streams.len() < limits::STREAMS_OPEN_MAX {
+        if run.world.streams.is_empty() {
+            run.record(spawned(7, 1, agent()));
+            run.record(spawned(8, 7, agent()));
+        }
+        run.record(open(&run, 7, 8));
+    }
+    assert!(run.world.check(&open(&run, 8, 7).into()).is_err(), "there is an end to them");
 }

@@ -39,6 +39,8 @@ class RunningTask:
         self.partial: TaskResult | None = None
         """What is left of the task after it was stopped."""
         self.stop_reason: str | None = None
+        self.has_begun = False
+        """Whether the job runs: one that is cancelled before that would end without a word."""
         self._reports: asyncio.Queue[wire.TaskProgress] = asyncio.Queue(PROGRESS_QUEUED_MAX)
         self._open = True
         self._over = False
@@ -162,7 +164,7 @@ class RunningTask:
         """Cancels the task; what is left of it becomes its partial result."""
         if self.stop_reason is None:
             self.stop_reason = reason
-        if self.job is not None:
+        if self.job is not None and self.has_begun:
             self.job.cancel()
 
     def left(self, returned: TaskResult | None) -> TaskResult:

@@ -150,6 +150,8 @@ class AgentServer(agent_pb2_grpc.AgentServiceServicer):
         reader = asyncio.create_task(running.read(inputs))
         self._process.running.append(running)
         try:
+            # Before anything else is said: the kernel knows from here on that an interruption finds the task.
+            await context.send_initial_metadata(())
             async for report in running.reports():
                 await context.write(report)
             # A job that ended by itself has sent its result; one that died says why here.
@@ -186,6 +188,10 @@ class AgentServer(agent_pb2_grpc.AgentServiceServicer):
     async def _run(self, running: RunningTask) -> None:
         CURRENT.set(running)
         task_id = running.task.task_id
+        running.has_begun = True
+        if running.stop_reason is not None:
+            await send_last(running, stopped_report(running, None))
+            return
         try:
             result = await self._agent._work(running.task)  # noqa: SLF001  the agent's own half of the package
             report = final_report(result)

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
-import sys
+import sysconfig
 import tempfile
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -70,7 +70,9 @@ async def real_kernel() -> AsyncIterator[Kernel]:
         (home / "config.yml").write_text("grpc: {trust_pid_header: true}\n", encoding="utf-8")
         startup = home / "startup.json"
         startup.write_text('{"agents": []}\n', encoding="utf-8")
-        environment = {**os.environ, "SKEP_HOME": str(home), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+        # Agents run in sandboxes, where only what the kernel was started with is found.
+        modules = f"{sysconfig.get_path('platlib')}:{TESTS}"
+        environment = {**os.environ, "SKEP_HOME": str(home), "SKEP_SDK_PATH": str(TESTS.parent), "PYTHONPATH": modules}
         await skep(environment, "kernel", "start", "--grpc", "127.0.0.1:0", "--startup", str(startup))
         try:
             status = json.loads(await skep(environment, "kernel", "status", "--json"))

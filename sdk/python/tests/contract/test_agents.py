@@ -75,8 +75,12 @@ async def test_artifacts_go_from_one_agent_to_another(kernel: Kernel) -> None:
     await kernel.call(first, "store", key="diary", text="dear", visibility="private")
     assert await kernel.call(first, "get", key="diary") == "dear"
     assert await kernel.call(second, "get", key="diary") is None
-    code, output = await kernel.execute(second, json.dumps({"call": "store", "key": "diary", "text": "mine"}))
+    # What is one's own no other replaces, whether its key is free for others or not.
+    await kernel.execute(second, json.dumps({"call": "store", "key": "diary", "text": "mine"}))
+    assert await kernel.call(first, "get", key="diary") == "dear"
+    code, output = await kernel.execute(second, json.dumps({"call": "store", "key": "plan", "text": "mine"}))
     assert (code, output.startswith("store failed: ")) == (1, True)
+    assert await kernel.call(first, "get", key="plan") == "build it"
 
 
 async def test_the_rest_of_the_calls_are_answered(kernel: Kernel) -> None:

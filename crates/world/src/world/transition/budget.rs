@@ -20,7 +20,7 @@ impl Transition for BudgetSet {
             task.budget.clone_from(&self.budget);
             return;
         }
-        let under = |pid: &Pid| world.ancestry(*pid).any(|process| process.pid == self.pid);
+        let under = |pid: &Pid| world.descends_from(*pid, self.pid);
         let below: Vec<Pid> = world.books.leases.keys().copied().filter(under).collect();
         below.into_iter().for_each(|pid| release(world, pid));
         // A person's word takes the place of what was allotted.
@@ -218,7 +218,8 @@ impl Transition for ResourceAsked {
 
 impl Transition for ResourceGiven {
     fn check(&self, world: &World) -> CheckResult {
-        alive(world, self.pid)?;
+        // The account of one who ended goes on for those it left.
+        alive(world, self.pid).or_else(|why| ensure(world.has_heirs(self.pid), || why))?;
         world.check_given(self)
     }
 
@@ -241,9 +242,9 @@ pub(super) fn lose(world: &mut World, pid: Pid, call: CallId, at_ms: i64) {
     }
 }
 
-/// A process and all its ancestors.
+/// A process and all above it, those that left it too.
 fn line(world: &World, pid: Pid) -> Vec<Pid> {
-    world.ancestry(pid).map(|process| process.pid).collect()
+    world.lineage(pid)
 }
 
 /// The lease has exactly this left.

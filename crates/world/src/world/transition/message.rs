@@ -40,6 +40,7 @@ impl Transition for MessageSent {
             from: self.pid,
             from_name,
             from_parent,
+            from_user: sender.map(|process| process.user.clone()).unwrap_or_default(),
             to: self.to.clone(),
             relation: self.relation,
             kind: self.kind.clone(),

@@ -62,7 +62,7 @@ impl Transition for ProcExited {
     fn apply(&self, world: &mut World, at_ms: i64) {
         set(world, self.pid, if self.killed { ProcessState::Dead } else { ProcessState::Zombie });
         budget::release(world, self.pid);
-        world.return_allotment(self.pid);
+        world.return_allotments(self.pid);
         program::leave(world, self.pid, at_ms);
         if let Some(process) = world.processes.get_mut(&self.pid) {
             process.blocked_on = None;

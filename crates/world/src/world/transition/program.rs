@@ -229,11 +229,13 @@ impl Transition for ProcAdopted {
         ensure(nearest == Some(self.parent), || format!("process {} is not the next above {}", self.parent, self.was))
     }
 
-    fn apply(&self, world: &mut World, at_ms: i64) {
-        world.rehome(self.pid, self.was, self.parent, at_ms);
+    fn apply(&self, world: &mut World, _at_ms: i64) {
+        let mut former = world.processes.get(&self.was).map(|was| was.former_parents.clone()).unwrap_or_default();
+        former.push(self.was);
         if let Some(process) = world.processes.get_mut(&self.pid) {
             process.parent = Some(self.parent);
-            process.former_parents.push(self.was);
+            former.append(&mut process.former_parents);
+            process.former_parents = former;
         }
     }
 }
@@ -244,13 +246,15 @@ impl Transition for ProcCollected {
         ensure(process.program.is_some(), || format!("process {} has no program", self.pid))?;
         ensure(!process.state.alive(), || format!("process {} has not ended", self.pid))?;
         ensure(!world.processes.values().any(|child| child.parent == Some(self.pid)), || format!("process {} has children", self.pid))?;
+        ensure(world.left_by(self.pid).next().is_none(), || format!("those whom process {} left live on its account", self.pid))?;
         let is_open = world.calls.values().any(|call| call.pid == self.pid) || world.books.reserved.values().any(|r| r.pid == self.pid);
         ensure(!is_open, || format!("a call of process {} is open", self.pid))
     }
 
     fn apply(&self, world: &mut World, _at_ms: i64) {
+        let above = world.lineage(self.pid).get(1).copied();
         let Some(process) = world.processes.remove(&self.pid) else { return };
-        world.forget_account(self.pid, process.parent);
+        world.forget_account(self.pid, above);
         if world.books.accounts.remove(&self.pid).is_some_and(|account| account.spent != crate::Spend::default()) {
             let node = process.program.map(|program| program.node).unwrap_or_default();
             let departed = DepartedProcess { parent: process.parent, name: process.name, user: process.user, node };
@@ -286,6 +290,7 @@ impl Transition for ProcReported {
             return;
         }
         run.claimed = run.claimed.saturating_add(more);
+        run.has_claimed = true;
         world.claim(self.pid, more, at_ms);
     }
 }

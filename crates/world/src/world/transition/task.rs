@@ -3,7 +3,7 @@
 use super::{CheckResult, Transition, alive, ensure, in_state, process, program, task, task_mut, unended};
 use crate::event::{
     ArtifactKept, HookFailed, HookStarted, SkillUsed, TaskCancelled, TaskContinued, TaskFailed, TaskFinished, TaskNarrowed, TaskParked,
-    TaskQueued, TaskStarted, TaskStopped, TaskTagged, TaskTried, WorkDropped, WorkKept,
+    TaskQueued, TaskStarted, TaskStopped, TaskTagged, TaskTaken, TaskTried, WorkDropped, WorkKept,
 };
 use crate::{
     Artifact, CallPattern, ExecuteResult, FurtherPrompt, Grant, KeptWork, Mode, Pid, ReviewState, Scope, Task, TaskId, TaskState, World,
@@ -72,6 +72,7 @@ impl Transition for TaskQueued {
             summary: None,
             remedy: None,
             stopped_by: None,
+            taken_by: None,
             order: self.order.clone(),
             result: None,
             session: None,
@@ -184,6 +185,22 @@ impl Transition for TaskStarted {
             task.hook = None;
         }
         program::answered(world, self.pid);
+    }
+}
+
+impl Transition for TaskTaken {
+    fn check(&self, world: &World) -> CheckResult {
+        let task = task(world, self.task)?;
+        let run = world.processes.get(&task.pid).and_then(|process| process.run.as_deref());
+        let is_present = run.is_some_and(|run| run.is_up && run.incarnation == self.incarnation);
+        ensure(is_present && self.pid == task.pid, || format!("incarnation {} of process {} does not run", self.incarnation, task.pid))?;
+        ensure(task.state == TaskState::Running, || format!("{} is {}", task.id, task.state.as_str()))
+    }
+
+    fn apply(&self, world: &mut World, _at_ms: i64) {
+        if let Some(task) = task_mut(world, self.task) {
+            task.taken_by = Some(self.incarnation);
+        }
     }
 }
 

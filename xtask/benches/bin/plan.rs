@@ -84,7 +84,8 @@ impl Bench {
         }
         let layered = (0..LAYERS * ABREAST).map(|n| {
             let before = (n / ABREAST).checked_sub(1);
-            let after: Vec<String> = before.into_iter().flat_map(|layer| (0..ABREAST).map(move |m| format!("s{}", layer * ABREAST + m))).collect();
+            let after: Vec<String> =
+                before.into_iter().flat_map(|layer| (0..ABREAST).map(move |m| format!("s{}", layer * ABREAST + m))).collect();
             step(&format!("s{n}"), "fs.write", &json!({"path": format!("f{n}.txt"), "content": "x"}), &after)
         });
         let (_, ms) = self.session(layered.collect(), SessionMode::Mock).await?;
@@ -93,7 +94,10 @@ impl Bench {
         let (ends, _) = self.session(long.collect(), SessionMode::Live).await?;
         let at = |n: usize| ends.get(n).copied().unwrap_or_default() as f64;
         let each = |from: usize, to: usize| (at(to) - at(from)) * 1000.0 / (to - from) as f64;
-        println!("{}", json!({"what": "flat", "steps": ends.len(), "first_us": each(0, LONG / 5), "last_us": each(LONG - LONG / 5, LONG - 1)}));
+        println!(
+            "{}",
+            json!({"what": "flat", "steps": ends.len(), "first_us": each(0, LONG / 5), "last_us": each(LONG - LONG / 5, LONG - 1)})
+        );
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Pure. Relevance is BM25 over the few lessons that the world holds (decision 0080). Whoever calls takes the secrets out before and after.
 
-use crate::relevance::{Match, count_words, rank};
+use crate::relevance::{RankedText, count_words, rank};
 use crate::untrusted::clip;
 use std::collections::{BTreeMap, BTreeSet};
 use world::{IterationRecord, Lesson, LessonId, StepStatus, limits};
@@ -79,7 +79,7 @@ pub fn rank_lessons(task: &str, lessons: &BTreeMap<LessonId, Lesson>) -> Vec<Ran
     let words =
         |lesson: &Lesson| count_words([lesson.summary.as_str(), &lesson.text].into_iter().chain(lesson.tools.iter().map(String::as_str)));
     let (ids, texts): (Vec<LessonId>, Vec<_>) = lessons.iter().map(|(id, lesson)| (*id, words(lesson))).unzip();
-    rank(task, &texts).into_iter().map(|Match { index, score, words }| RankedLesson { id: ids[index], score, words }).collect()
+    rank(task, &texts).into_iter().map(|RankedText { index, score, words }| RankedLesson { id: ids[index], score, words }).collect()
 }
 
 /// Lessons that nobody needed for too long: learned and last recalled before the limit.

@@ -11,7 +11,7 @@ pub(crate) type WordCounts = BTreeMap<String, usize>;
 
 /// A text that fits.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Match {
+pub(crate) struct RankedText {
     /// Which of the texts.
     pub index: usize,
     pub score: f64,
@@ -20,7 +20,7 @@ pub(crate) struct Match {
 }
 
 /// The texts that share a word with the question, the best first, of equal ones the later.
-pub(crate) fn rank(question: &str, texts: &[WordCounts]) -> Vec<Match> {
+pub(crate) fn rank(question: &str, texts: &[WordCounts]) -> Vec<RankedText> {
     let average = texts.iter().map(length).sum::<f64>() / texts.len().max(1) as f64;
     let wanted: BTreeSet<String> = split(question).collect();
     let rarity = |word: &String| {
@@ -38,9 +38,9 @@ pub(crate) fn rank(question: &str, texts: &[WordCounts]) -> Vec<Match> {
         let mut words: Vec<(String, f64)> = wanted.iter().filter_map(one).collect();
         words.sort_by(|a, b| b.1.total_cmp(&a.1));
         let score = words.iter().map(|(_, score)| score).sum();
-        (!words.is_empty()).then_some(Match { index, score, words })
+        (!words.is_empty()).then_some(RankedText { index, score, words })
     };
-    let mut ranked: Vec<Match> = texts.iter().enumerate().filter_map(score).collect();
+    let mut ranked: Vec<RankedText> = texts.iter().enumerate().filter_map(score).collect();
     ranked.sort_by(|a, b| b.score.total_cmp(&a.score).then(b.index.cmp(&a.index)));
     ranked
 }

@@ -103,6 +103,8 @@ ids! {
     ArtifactId = "art";
     EscalationId = "esc";
     CronId = "cron";
+    /// A stream of bytes between a parent and its child.
+    StreamId = "stream";
 }
 
 #[cfg(test)]

@@ -141,15 +141,17 @@ pub fn whole_cents(micros: u64) -> String {
 
 /// Gives a process this budget.
 fn set_budget(pid: Pid, budget: &Budget) -> String {
-    let money = budget.micros.map(|micros| {
-        let cents = format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000);
-        format!("--money {}", cents.trim_end_matches('0').trim_end_matches('.'))
-    });
-    let tokens = budget.tokens.iter().map(|(tier, cap)| format!("--tokens {tier}={cap}"));
+    let money = |flag: &str, micros: Option<u64>| {
+        let cents = micros.map(|micros| format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000));
+        cents.map(|cents| format!("--{flag} {}", cents.trim_end_matches('0').trim_end_matches('.')))
+    };
+    let money = money("money", budget.micros).into_iter().chain(money("money-per-day", budget.micros_per_day));
+    let flags = [("tokens", &budget.tokens), ("tokens-per-day", &budget.tokens_per_day), ("tokens-per-hour", &budget.tokens_per_hour)];
+    let tokens = flags.into_iter().flat_map(|(flag, caps)| caps.iter().map(move |(tier, cap)| format!("--{flag} {tier}={cap}")));
     let rate = budget.requests_per_minute.map(|cap| format!("--requests-per-minute {cap}"));
     let context = budget.context.map(|cap| format!("--context {cap}"));
     let ask = (budget.at_cap == AtCap::Ask).then(|| "--ask".to_owned());
-    let caps: Vec<String> = money.into_iter().chain(tokens).chain(rate).chain(context).chain(ask).collect();
+    let caps: Vec<String> = money.chain(tokens).chain(rate).chain(context).chain(ask).collect();
     format!("skep budget set {pid} {}", caps.join(" "))
 }
 
@@ -184,6 +186,9 @@ mod tests {
         assert_eq!(grant("tactical tokens", 7), "skep budget grant 3 --tokens tactical=7");
         assert_eq!(grant("tokens", 7), "skep budget grant 3 --tokens all=7");
         assert_eq!(grant("money", 1_990_001), "skep budget grant 3 --money 2.00");
+        let each_day = [("all".to_owned(), 9)].into();
+        let daily = Budget { micros_per_day: Some(5_000_000), tokens_per_day: each_day, ..Budget::default() };
+        assert_eq!(set_budget(Pid(1), &daily), "skep budget set 1 --money-per-day 5 --tokens-per-day all=9");
         let budget = Budget { micros: Some(20_500_000), requests_per_minute: Some(900), at_cap: AtCap::Ask, ..Budget::default() };
         assert_eq!(set_budget(Pid(1), &budget), "skep budget set 1 --money 20.5 --requests-per-minute 900 --ask");
     }

@@ -65,7 +65,12 @@ impl TreeRequest {
                 target_tier: Some(*tier),
                 target_user: user.clone(),
                 tools: tools.clone(),
-                parent_tools: world.processes.get(parent).and_then(|of| of.program.as_deref()).map(|of| of.tools.clone()).unwrap_or_default(),
+                parent_tools: world
+                    .processes
+                    .get(parent)
+                    .and_then(|of| of.program.as_deref())
+                    .map(|of| of.tools.clone())
+                    .unwrap_or_default(),
                 is_image_hidden: *is_image_hidden,
                 is_name_taken: world.is_name_taken(name),
                 shortage: shortage(world, *parent, limits, budget.as_deref()),

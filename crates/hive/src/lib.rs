@@ -9,6 +9,7 @@
 //! It does not know the kernel, what a process may do, or what any message means.
 #![forbid(unsafe_code)]
 
+mod byte_stream;
 mod channel;
 pub mod generated;
 mod identity;
@@ -22,6 +23,10 @@ mod serve;
 mod stream_tasks;
 mod tcp_owner;
 
+pub use byte_stream::{
+    BYTE_STREAM_PATH, ByteStreams, ChunkStream, PEER_HEADER, STREAM_HEADER, StreamChunk, StreamRequest, TreeServices, WAIT_HEADER,
+    tree_services,
+};
 pub use channel::GrpcChannel;
 pub use identity::{CallerOrigin, PeerIdentity, RpcCaller, may_lack_pid};
 pub use limits::{LinkLimits, ReadyLimits, ServeLimits};

@@ -264,13 +264,15 @@ impl ProcessAdmission {
         };
         match (refusal.review, short) {
             (Some(review), _) => Denied::Waits { denial: denial(DenialKind::Denied, message), what: Waited::Review(review) },
-            (None, Some(CapExceeded { what, .. })) if what.passes() => {
+            (None, Some(CapExceeded { what: Cap::Rate, .. })) => {
                 let now_ms = models.ledger.look(|world| world.now_ms);
-                let span_ms = what.span_ms();
+                let span_ms = Cap::Rate.span_ms();
                 let left_ms = span_ms - now_ms.rem_euclid(span_ms);
                 let retry_after = Some(Duration::from_millis(left_ms.unsigned_abs()));
                 Denied::Final(Denial { retry_after, ..denial(DenialKind::RateLimited, message) })
             }
+            // A client waits for a minute to pass, and is not to sit through an hour or a day.
+            (None, Some(CapExceeded { what, .. })) if what.passes() => Denied::Final(denial(DenialKind::Budget, message)),
             (None, Some(short)) if short.at_cap == AtCap::Ask && short.what != Cap::Context && !self.is_replay(models) => {
                 let wait = Wait::new(self.pid, self.task(models), tier, short);
                 let asked = wait.asked();
@@ -361,7 +363,7 @@ fn unpriced(world: &world::World, of: Pid, name: &str, model_request: &ModelRequ
 fn refusal(world: &world::World, short: &CapExceeded) -> Refusal {
     let CapExceeded { pid, task, what, cap, used, need, .. } = short;
     let name = task.map_or_else(|| name_of(world, *pid), |task| task.to_string());
-    let amount = |n: u64| if *what == Cap::Money { ledger::dollars(n) } else { n.to_string() };
+    let amount = |n: u64| if what.is_money() { ledger::dollars(n) } else { n.to_string() };
     let reason = match what {
         Cap::Rate => format!("{name} made its {cap} requests of this minute"),
         Cap::Context => format!("the request has up to {need} tokens of input, and {name} may send {cap}"),
@@ -369,7 +371,11 @@ fn refusal(world: &world::World, short: &CapExceeded) -> Refusal {
             "the budget of {name} does not hold it: {} of {}{} are spent, reserved or held, and it needs up to {}",
             amount(*used),
             amount(*cap),
-            if *what == Cap::Money { String::new() } else { format!(" {what}") },
+            match what {
+                Cap::Money => String::new(),
+                Cap::MoneyPerDay => " a day".to_owned(),
+                _ => format!(" {what}"),
+            },
             amount(*need)
         ),
     };
@@ -377,7 +383,7 @@ fn refusal(world: &world::World, short: &CapExceeded) -> Refusal {
     match what {
         Cap::Rate => refusal.hint("it goes on in the next minute"),
         Cap::PerHour(_) => refusal.hint("it goes on in the next hour"),
-        Cap::PerDay(_) => refusal.hint("it goes on tomorrow, by UTC"),
+        Cap::PerDay(_) | Cap::MoneyPerDay => refusal.hint("it goes on tomorrow, by UTC"),
         Cap::Context => refusal.hint("shorten the conversation").remedy(world::Remedy::RaiseContext { pid: *pid, tokens: *need }),
         // The request is made again, with more to read, and others follow it.
         _ if task.is_some() => refusal.remedy(world::Remedy::LargerTaskBudget {

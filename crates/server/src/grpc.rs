@@ -5,6 +5,7 @@
 //! **Invariant.** No stream and no client holds up the end of the kernel.
 
 mod artifact;
+mod byte_stream;
 mod cron;
 mod follow;
 mod listen;
@@ -15,7 +16,7 @@ mod speaker;
 mod status;
 
 use crate::run::RunOptions;
-use hive::{GrpcListener, ServeLimits, ServerHandle, core_service, serve};
+use hive::{GrpcListener, ServeLimits, ServerHandle, serve, tree_services};
 use kernel::{Fault, Kernel};
 use listen::{GrpcAddress, SOCKET};
 use service::CoreRpc;
@@ -87,7 +88,8 @@ impl CoreFace for DoorFace {
 
 fn served(listener: GrpcListener, tree: Arc<Tree>, trust_pid_header: bool) -> ServerHandle {
     let limits = ServeLimits::default();
-    serve(listener, core_service(Arc::new(CoreRpc { tree, trust_pid_header }), &limits), limits)
+    let service = Arc::new(CoreRpc { tree, trust_pid_header });
+    serve(listener, tree_services(Arc::clone(&service), service, &limits), limits)
 }
 
 impl GrpcFace {

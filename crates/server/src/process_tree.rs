@@ -23,7 +23,7 @@ use wire::method::message::{
     DeadLetterView, EVENT, EventFollowParams, MessageDeadResult, MessageListParams, MessageListResult, MessageSendParams,
     MessageSendResult, MessageSubscribeParams, MessageView, RECEIVED, TreeEventNote,
 };
-use wire::method::process::{ProcListResult, ProcView};
+use wire::method::process::{CapView, ProcListResult, ProcView};
 use wire::method::program::{
     ProcChildrenParams, ProcExecuteParams, ProcExecuteResult, ProcKillParams, ProcKillResult, ProcSpawnParams, ProcSpawnResult,
     ProcWaitParams, ProcWaitResult, ProgramView,
@@ -254,8 +254,8 @@ pub(crate) async fn log(tree: &Tree, by: Pid, params: LogWriteParams) -> Result<
 }
 
 /// Sends what happens in the tree, until the client hangs up or the kernel ends.
-pub(crate) async fn follow(caller: &Caller, params: EventFollowParams, to: Responder) {
-    let mut events = caller.kernel.tree.events(params.after_seq);
+pub(crate) async fn follow(caller: &Caller, by: Pid, params: EventFollowParams, to: Responder) {
+    let mut events = caller.kernel.tree.events(by, params.after_seq);
     let notes = to.notes();
     to.answer::<EventFollow>(Ok(Nothing {})).await;
     while let Some(event) = events.next().await {
@@ -267,6 +267,8 @@ pub(crate) async fn follow(caller: &Caller, params: EventFollowParams, to: Respo
             name: event.name,
             state: event.state,
             message: event.message,
+            payload_preview: event.payload_preview,
+            trace_id: event.trace_id,
         };
         if !notes.send(EVENT, &note).await {
             return;
@@ -299,7 +301,14 @@ pub(crate) fn tokens_of(world: &World, pid: Pid) -> u64 {
     own.map(|(_, figures)| figures.input.saturating_add(figures.output)).fold(0, u64::saturating_add)
 }
 
-pub(crate) fn program_view(world: &World, process: &Process, program: &world::Program) -> ProgramView {
+/// What a process may use, and uses now.
+pub(crate) fn caps_of(world: &World, pid: Pid) -> Vec<CapView> {
+    let now_ms = world.now_ms.max(crate::brain_output::now_ms());
+    let figures = world.cap_figures(pid, now_ms).into_iter();
+    figures.map(|(what, used, cap)| CapView { what: what.to_string(), used, cap }).collect()
+}
+
+pub(crate) fn program_view(tree: &Tree, world: &World, process: &Process, program: &world::Program) -> ProgramView {
     let run = process.run.as_deref();
     let claimed = run.filter(|run| !run.uses_gateway).map_or(0, |run| run.claimed);
     ProgramView {
@@ -318,6 +327,7 @@ pub(crate) fn program_view(world: &World, process: &Process, program: &world::Pr
         tokens_claimed: claimed,
         context_permille: run.and_then(|run| run.report.as_ref()).and_then(|report| report.context_permille),
         limits: program.limits,
+        memory_bytes: tree.branch_memory(process.pid),
         blocked_on: process.blocked_on,
         exit: process.exit.as_deref().cloned(),
         last_error: run.and_then(|run| run.last_error.clone()),

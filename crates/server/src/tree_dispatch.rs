@@ -42,7 +42,8 @@ pub(crate) async fn dispatch(call: MethodCall, caller: &Caller, to: Responder) {
         MethodCall::MetricReport(params) => {
             to.answer::<table::MetricReport>(done(tree.metric(by, &params.name, params.value).await)).await;
         }
-        MethodCall::EventFollow(params) => handle::follow(caller, params, to).await,
+        MethodCall::EventFollow(params) => handle::follow(caller, by, params, to).await,
+        MethodCall::StreamOpen(_) => to.refuse(only_over_grpc()).await,
         MethodCall::CronAdd(params) => to.answer::<table::CronAdd>(handle::cron_add(tree, by, params).await).await,
         MethodCall::CronRemove(params) => to.answer::<table::CronRemove>(done(tree.cron_remove(by, params.cron).await)).await,
         MethodCall::CronList(Nothing {}) => to.answer::<table::CronList>(Ok(handle::cron_list(tree))).await,
@@ -51,6 +52,10 @@ pub(crate) async fn dispatch(call: MethodCall, caller: &Caller, to: Responder) {
         // `dispatch::dispatch` and `session_dispatch::dispatch` have all others.
         other => to.refuse(not_here(&other)).await,
     }
+}
+
+fn only_over_grpc() -> wire::RpcError {
+    wire::RpcError::new(wire::ErrorCode::BadInput, "a stream of bytes is opened over gRPC").why("frames of this socket carry no bytes")
 }
 
 fn not_here(call: &MethodCall) -> wire::RpcError {

@@ -182,9 +182,10 @@ fn proc_view(kernel: &Kernel, world: &World, process: &Process) -> ProcView {
         queue_paused: process.queue_paused,
         starts_afresh: false,
         user: process.user.clone(),
-        program: process.program.as_deref().map(|program| Box::new(process_tree::program_view(world, process, program))),
+        program: process.program.as_deref().map(|program| Box::new(process_tree::program_view(&kernel.tree, world, process, program))),
         tokens: process_tree::tokens_of(world, process.pid),
         model: world.books.usage.iter().rev().find(|(row, _)| row.pid == process.pid).map(|(row, _)| row.model.clone()),
+        caps: process_tree::caps_of(world, process.pid),
     }
 }
 

@@ -22,6 +22,7 @@ impl Tree {
             ended.map(|process| process.pid).collect()
         });
         self.ended.lock().extend(gone.into_iter().map(|pid| (pid, Instant::now())));
+        self.close_lost_streams().await?;
         self.begin_mail().await?;
         self.mail.keep_task(tokio::spawn(Arc::clone(self).clean_up()));
         let down: Vec<Pid> =

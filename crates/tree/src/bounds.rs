@@ -3,12 +3,12 @@
 //! **Invariant.** A program works on a task no longer than the task's time, and again as long after each answer of a person: while a question is open
 //! and the time is up, the program is held.
 
-use crate::Tree;
 use crate::live::LiveProgram;
+use crate::{Tree, clock};
 use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 use tokio::sync::watch;
-use world::{CapExceeded, Pid, TaskId};
+use world::{CapExceeded, Pid, TaskId, TaskState, World};
 
 impl Tree {
     /// Ends what those work on who have used up what they may, as they say themselves.
@@ -30,21 +30,20 @@ impl Tree {
         loop {
             let left = self.ledger.look(|world| {
                 let task = world.tasks.get(&id)?;
-                let now_ms = i64::try_from(UNIX_EPOCH.elapsed().unwrap_or_default().as_millis()).unwrap_or(i64::MAX);
                 let since = task.running_since_ms?;
-                let worked = task.worked_ms.saturating_add(u64::try_from(now_ms - since).unwrap_or(0));
+                let worked = task.worked_ms.saturating_add(u64::try_from(clock::now_ms() - since).unwrap_or(0));
                 Some(timeout_ms.saturating_sub(worked))
             });
             match left {
                 Some(0) => return,
                 Some(left) => tokio::time::sleep(Duration::from_millis(left)).await,
                 None => {
-                    let worked = self.ledger.look(|world| world.tasks.get(&id).map_or(0, |task| task.worked_ms));
+                    let left = self.ledger.look(|world| left_beside_question(world, id, timeout_ms));
                     let goes_on = self.until(|world| world.tasks.get(&id).is_none_or(|task| task.running_since_ms.is_some()).then_some(()));
                     tokio::pin!(goes_on);
                     tokio::select! {
                         () = &mut goes_on => continue,
-                        () = tokio::time::sleep(Duration::from_millis(timeout_ms.saturating_sub(worked))) => {}
+                        () = tokio::time::sleep(Duration::from_millis(left)) => {}
                     }
                     // What else it works on has its own time.
                     if self.ledger.look(|world| world.running_tasks(live.pid)) > 0 {
@@ -57,6 +56,17 @@ impl Tree {
             }
         }
     }
+}
+
+/// For how long the program of a task may still do something else while its question is open.
+fn left_beside_question(world: &World, id: TaskId, timeout_ms: u64) -> u64 {
+    let Some(task) = world.tasks.get(&id) else { return 0 };
+    let asked_ms = match task.state {
+        TaskState::Parked { review } => world.reviews.get(&review).map(|review| review.asked_ms),
+        _ => None,
+    };
+    let waited = asked_ms.map_or(0, |asked| u64::try_from(clock::now_ms() - asked).unwrap_or(0));
+    timeout_ms.saturating_sub(task.worked_ms).saturating_sub(waited)
 }
 
 /// A program that is held while its question is open. Goes on when this is dropped, unless a person paused it.

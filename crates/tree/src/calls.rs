@@ -86,6 +86,7 @@ impl Tree {
     fn missing_target(&self, about: Option<&TreeRequest>) -> Option<Refusal> {
         let target = match about? {
             TreeRequest::Direct { target, .. } | TreeRequest::Send { to: Recipient::Process(target) } => *target,
+            TreeRequest::Stream { peer } => *peer,
             _ => return None,
         };
         let is_there = self.ledger.look(|world| world.processes.contains_key(&target));
@@ -104,7 +105,6 @@ impl Tree {
         call: TreeCall,
         effect: impl Fn(&World, CallId, i64) -> Result<CallEffect<T>, Refusal> + Sync,
     ) -> Result<T, Stop> {
-    ) -> Result<T, Stop> {
         self.commit_asked(call, None, effect).await
     }
 
@@ -114,6 +114,7 @@ impl Tree {
         call: TreeCall,
         asked: Option<Arc<Value>>,
         effect: impl Fn(&World, CallId, i64) -> Result<CallEffect<T>, Refusal> + Sync,
+    ) -> Result<T, Stop> {
         let TreeCall { by, tool, input, about, read_only } = call;
         let request = Request { asked, ..self.origin(by).request(by, tool, input) };
         let task = request.task;

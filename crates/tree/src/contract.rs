@@ -166,6 +166,9 @@ fn limits(limits: ResourceLimits) -> ProgramLimits {
         tasks: said(limits.max_concurrent_tasks.into()),
         timeout_ms: said(limits.timeout_seconds.into()).map(|seconds| seconds * 1_000),
         tokens_total: said(limits.max_tokens_total),
+        // Nothing in the contract: a child shares what its parent has.
+        memory_mb: None,
+        cpu_milli: None,
     }
 }
 

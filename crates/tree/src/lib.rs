@@ -42,9 +42,9 @@ mod unseen;
 mod view;
 
 pub use artifact::{ArtifactQuery, ReadArtifact};
+pub use byte_stream::{STREAM_WAIT, StreamBroken, StreamEnd, StreamReader, StreamWriter};
 pub use calls::TreeCaller;
 pub(crate) use deliver::HandOverError;
-pub use byte_stream::{STREAM_WAIT, StreamBroken, StreamEnd, StreamReader, StreamWriter};
 pub use escalate::EscalationReply;
 pub use events::{TreeEvent, TreeEvents};
 pub use face::CoreFace;

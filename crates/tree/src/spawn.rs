@@ -187,7 +187,8 @@ impl Tree {
     /// and only the operator, or who runs outside rooms, adds to that.
     fn show(&self, order: &mut SpawnOrder, above: Option<&ParentProgram>, is_top: bool) -> bool {
         let image = matches!(order.runtime, ProgramRuntime::Claw | ProgramRuntime::Custom).then(|| Path::new(&order.image));
-        let folder = image.filter(|image| image.is_absolute()).and_then(Path::parent).filter(|folder| !is_visible(folder)).map(Path::to_owned);
+        let folder =
+            image.filter(|image| image.is_absolute()).and_then(Path::parent).filter(|folder| !is_visible(folder)).map(Path::to_owned);
         if is_top {
             if let Some(path) = order.env.get("PYTHONPATH") {
                 order.metadata.entry(SHOWN.to_owned()).or_insert_with(|| path.clone());

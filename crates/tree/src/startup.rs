@@ -3,12 +3,14 @@
 //! A folder with `agents.yaml`, `budgets.yaml` and `permissions.yaml` is read as one file with these sections. **Invariant.** An agent whose name is
 //! in the tree already is not spawned again, so a restart brings back what there was and adds nothing.
 
+mod budget;
+
 use crate::spawn::SHOWN;
 use crate::{SpawnOrder, Tree};
+use budget::{WrittenAmount, budget_of};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use world::budget::ALL_TIERS;
 use world::{
     Budget, CronAction, CronSpec, Fault, FaultKind, MissedRule, OverlapRule, Pid, ProcessRole, ProgramLimits, ProgramRuntime,
     ProgramSchedule, Stop, Tier,
@@ -22,13 +24,15 @@ const LIMITS: ProgramLimits = ProgramLimits {
     tasks: Some(5),
     timeout_ms: Some(300_000),
     tokens_total: None,
+    memory_mb: None,
+    cpu_milli: None,
 };
 
 /// What a startup file asks for.
 #[derive(Clone, Debug, Default)]
 pub struct Startup {
     agents: Vec<StartupAgent>,
-    /// Tokens of the whole tree, by tier; `all` is for the sum.
+    /// Of the whole tree.
     budget: Option<Budget>,
     /// Where the file lies: texts, code and workspaces are found from there.
     folder: PathBuf,
@@ -38,7 +42,7 @@ pub struct Startup {
 #[serde(deny_unknown_fields, default)]
 struct StartupFile {
     agents: Vec<StartupAgent>,
-    budgets: BTreeMap<String, u64>,
+    budgets: BTreeMap<String, WrittenAmount>,
     /// Tools by the name of an agent or by a role.
     permissions: BTreeMap<String, Vec<String>>,
 }
@@ -78,9 +82,9 @@ struct StartupAgent {
     parent: Option<String>,
     #[serde(default)]
     user: Option<String>,
-    /// Tokens by tier that are set aside for it.
+    /// What is set aside for it, by tier.
     #[serde(default)]
-    budget: BTreeMap<String, u64>,
+    budget: BTreeMap<String, WrittenAmount>,
     #[serde(default)]
     limits: Option<ProgramLimits>,
     #[serde(default)]
@@ -151,7 +155,8 @@ impl Startup {
                 agent.tools = allowed.cloned().unwrap_or_default();
             }
         }
-        Ok(Startup { agents: file.agents, budget: budget_of(file.budgets), folder })
+        let budget = budget_of(&file.budgets).map_err(|why| unusable(&path, why))?;
+        Ok(Startup { agents: file.agents, budget, folder })
     }
 }
 
@@ -168,6 +173,9 @@ impl StartupAgent {
         let bad = |why: String| Err(unusable(path, format!("agent `{}`: {why}", self.name)));
         if self.name.trim().is_empty() {
             return bad("it has no name".to_owned());
+        }
+        if let Err(why) = budget_of(&self.budget) {
+            return bad(why);
         }
         match (&self.role, &self.cognitive_tier, &self.runtime_type) {
             (Some(role), ..) if ProcessRole::parse(&role.to_ascii_lowercase()).is_none() => bad(format!("there is no role `{role}`")),
@@ -210,11 +218,6 @@ fn parse(path: &Path, section: Option<&str>) -> Result<StartupFile, Fault> {
 fn runtime_of(name: &str) -> Option<ProgramRuntime> {
     let plain = name.to_ascii_lowercase();
     ProgramRuntime::parse(plain.strip_prefix("runtime_").unwrap_or(&plain))
-}
-
-fn budget_of(tokens: BTreeMap<String, u64>) -> Option<Budget> {
-    let tokens = tokens.into_iter().map(|(tier, count)| (if tier == "total" { ALL_TIERS.to_owned() } else { tier }, count)).collect();
-    Some(Budget { tokens, ..Budget::default() }).filter(|budget| !budget.tokens.is_empty())
 }
 
 impl Tree {
@@ -302,8 +305,9 @@ impl Tree {
             tools: agent.tools.clone(),
             env: agent.env.clone(),
             metadata,
-            limits: agent.limits.unwrap_or(LIMITS),
-            budget: budget_of(agent.budget.clone()),
+            // What one below another does not say is its parent's.
+            limits: agent.limits.unwrap_or(if agent.parent.is_some() { ProgramLimits::default() } else { LIMITS }),
+            budget: budget_of(&agent.budget).map_err(|why| unusable(folder, why))?,
             runtime: if agent.runtime_image.is_empty() { ProgramRuntime::Virtual } else { runtime },
             image: agent.runtime_image.clone(),
             initial_task: agent.initial_task.clone(),

@@ -28,7 +28,7 @@ use crate::method::memory::{LessonView, MemoryForgetParams, MemoryListResult, Me
 use crate::method::merge::{MergeListResult, MergeUndoParams, MergeUndoResult};
 use crate::method::message::{
     EventFollowParams, MessageDeadResult, MessageListParams, MessageListResult, MessageSendParams, MessageSendResult,
-    MessageSubscribeParams,
+    MessageSubscribeParams, StreamOpenParams,
 };
 use crate::method::model::{
     BudgetGrantParams, BudgetListResult, BudgetReconcileParams, BudgetSetParams, CassetteListParams, CassetteListResult, GatewayOpenParams,
@@ -266,6 +266,9 @@ table! {
     MessageList = "message.list" (MessageListParams) -> MessageListResult, [Operator Process] Reads Once Finishes SHORT;
     /// Messages that nobody answered, and why.
     MessageDead = "message.dead" (MessageListParams) -> MessageDeadResult, [Operator] Reads Once Finishes SHORT;
+
+    /// Opens a stream of bytes to the caller's parent or child, which must open it too. Its bytes pass over gRPC alone, as `skep.tree.ByteStreams/Open`.
+    StreamOpen = "stream.open" (StreamOpenParams) -> Nothing, [Operator Process] Changes Stream Drops OPEN;
 
     /// Stores something for other processes.
     ArtifactStore = "artifact.store" (ArtifactStoreParams) -> ArtifactStoreResult, [Operator Process] Changes Once Finishes SHORT;

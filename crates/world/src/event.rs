@@ -15,7 +15,8 @@ use crate::{
     CronSpec, Deadline, DropReason, Ending, EscalationId, ExecuteOrder, ExecuteResult, ForkPoint, GrantId, Hands, IterationRecord,
     LessonId, MergeId, MergePath, MessageBody, MessageId, MessagePriority, Mode, Observe, Pid, PlanFinding, ProcessExit, ProcessState,
     Program, Recipient, Remedy, ReplyStatus, RetryCause, ReviewId, Scope, SenderRelation, SessionTerms, Severity, ShownContext, Side,
-    StepError, StepRef, StepStatus, TaskId, Terms, TokenId, ToolList, TreeSignal, UsageTotals, UsedRoom, Visibility, World, ZoneId,
+    StepError, StepRef, StepStatus, StreamId, TaskId, Terms, TokenId, ToolList, TreeSignal, UsageTotals, UsedRoom, Visibility, World,
+    ZoneId,
 };
 use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
@@ -159,6 +160,11 @@ events! {
     /// `pid` cannot deal with it. From the top it goes to a person, as a question.
     EscalationPassed = "escalation.passed", Fact { escalation: EscalationId, to: Option<Pid>, review: Option<ReviewId> }
     EscalationHandled = "escalation.handled", Fact { escalation: EscalationId, response: String }
+
+    /// Both ends opened it, `pid` first. Its bytes are no records.
+    StreamOpened = "stream.opened", Fact { stream: StreamId, peer: Pid, name: String }
+    /// Bytes that reached the other end, from the one who opened it first and back. Unknown where the kernel ended before it.
+    StreamClosed = "stream.closed", Fact { stream: StreamId, sent: Option<u64>, received: Option<u64>, why: String }
 
     /// One with the number of another takes its place.
     CronAdded = "cron.added", Fact { cron: CronId, spec: Box<CronSpec>, next_ms: Option<i64> }

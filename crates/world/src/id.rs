@@ -105,6 +105,8 @@ ids! {
     CronId = "cron";
     /// What a session taught.
     LessonId = "l";
+    /// A stream of bytes between a parent and its child.
+    StreamId = "stream";
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ pub mod blob;
 pub mod brain_report;
 pub mod brain_spec;
 pub mod budget;
+mod byte_stream;
 pub mod call;
 pub mod cron;
 pub mod doubt;
@@ -43,6 +44,7 @@ pub use budget::{
     Account, Accounts, AtCap, Budget, By, Cap, CapExceeded, CostParts, Ending, Held, Lease, Need, Reserved, Row, Spend, TaskUsage,
     UsageTotals,
 };
+pub use byte_stream::ByteStream;
 pub use call::{Hands, OpenCall, UsedRoom};
 pub use cron::{CronAction, CronEntry, CronRun, CronSpec, MissedRule, OverlapRule};
 pub use doubt::{Doubt, Doubts};
@@ -55,7 +57,8 @@ pub use grant::{
     Terms, Token, Used,
 };
 pub use id::{
-    ArtifactId, BanId, CallId, CronId, EscalationId, GrantId, LessonId, MergeId, MessageId, Pid, ReviewId, TaskId, TokenId, ZoneId,
+    ArtifactId, BanId, CallId, CronId, EscalationId, GrantId, LessonId, MergeId, MessageId, Pid, ReviewId, StreamId, TaskId, TokenId,
+    ZoneId,
 };
 pub use merge::{CommitWish, Merge, MergePath, MergeState, NOT_CHOSEN, PathChange, PreparedCommit, Side};
 pub use message::{

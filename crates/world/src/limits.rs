@@ -150,6 +150,12 @@ pub const ESCALATIONS_REMEMBERED: usize = 1_000;
 /// Bytes of what an entry of cron says, and the longest jitter: a day.
 pub const CRON_BYTES_MAX: usize = 16 * 1024;
 pub const CRON_JITTER_MS_MAX: u64 = 86_400_000;
+/// Streams of bytes that one process has open at once, and bytes of what it calls one.
+pub const STREAMS_OPEN_MAX: usize = 64;
+pub const STREAM_NAME_MAX: usize = 128;
+/// Bytes of one piece of a stream, and pieces that wait for its reader: what a stream makes the kernel hold in one direction.
+pub const STREAM_CHUNK_MAX: usize = 64 * 1024;
+pub const STREAM_CHUNKS_WAITING: usize = 4;
 /// Entries of cron.
 pub const CRONS_MAX: usize = 10_000;
 /// Lessons that are kept for later sessions, and bytes of the summary of one: seed 002 asks for both.

@@ -213,7 +213,7 @@ impl Listing {
 /// How much of a cap, as people say it: `1200 more tactical tokens`, `$0.05 more`.
 fn amount(what: &str, missing: u64) -> String {
     match Cap::parse(what) {
-        Some(Cap::Money) => {
+        Some(Cap::Money | Cap::MoneyPerDay) => {
             let cents = missing.div_ceil(10_000);
             format!("${}.{:02} more", cents / 100, cents % 100)
         }

@@ -9,9 +9,9 @@ mod tree;
 
 use crate::event::Event;
 use crate::{
-    Accounts, ArtifactId, Ban, BanId, Budget, ByteStream, CallId, CronEntry, CronId, Doubts, Escalation, EscalationId, Grant, GrantId, Lease, Lesson,
-    LessonId, Mail, Merge, MergeId, MessageId, OpenCall, Pid, Process, Review, ReviewId, ReviewState, Scope, StoredArtifact, StreamId, Task, TaskId,
-    TaskState, Token, TokenId, ZoneId,
+    Accounts, ArtifactId, Ban, BanId, Budget, ByteStream, CallId, CronEntry, CronId, Doubts, Escalation, EscalationId, Grant, GrantId,
+    Lease, Lesson, LessonId, Mail, Merge, MergeId, MessageId, OpenCall, Pid, Process, Review, ReviewId, ReviewState, Scope, StoredArtifact,
+    StreamId, Task, TaskId, TaskState, Token, TokenId, ZoneId,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

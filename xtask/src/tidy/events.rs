@@ -71,6 +71,8 @@ const ELSEWHERE: &[Elsewhere] = &[
     Elsewhere { kind: "resource.asked", test: "crates/world/tests/tree/main.rs", _why: TREE },
     Elsewhere { kind: "resource.given", test: "crates/world/tests/tree/main.rs", _why: TREE },
     Elsewhere { kind: "cron.added", test: "crates/world/tests/tree/shared.rs", _why: TREE },
+    Elsewhere { kind: "stream.opened", test: "crates/world/tests/tree/shared.rs", _why: TREE },
+    Elsewhere { kind: "stream.closed", test: "crates/world/tests/tree/shared.rs", _why: TREE },
     Elsewhere { kind: "cron.removed", test: "crates/world/tests/tree/shared.rs", _why: TREE },
     Elsewhere { kind: "cron.fired", test: "crates/world/tests/tree/shared.rs", _why: TREE },
     Elsewhere { kind: "cron.ended", test: "crates/world/tests/tree/shared.rs", _why: TREE },

@@ -98,7 +98,15 @@ impl SpawnInput {
             tools: self.tools,
             env: BTreeMap::new(),
             metadata: BTreeMap::new(),
-            limits: ProgramLimits { tokens_per_hour, context, children, tasks, timeout_ms, tokens_total: tokens },
+            limits: ProgramLimits {
+                tokens_per_hour,
+                context,
+                children,
+                tasks,
+                timeout_ms,
+                tokens_total: tokens,
+                ..ProgramLimits::default()
+            },
             // Taken from the caller's own account.
             budget: tokens.map(|total| Budget { tokens: [(ALL_TIERS.to_owned(), total)].into(), ..Budget::default() }),
             runtime,

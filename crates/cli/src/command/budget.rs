@@ -2,7 +2,7 @@
 
 use crate::command_error::CommandError;
 use crate::console::{Console, ExitResult, OK};
-use crate::show::{Line, model};
+use crate::show::{Line, measure, model};
 use clap::Subcommand;
 use std::collections::BTreeMap;
 use wire::method::Nothing;
@@ -37,8 +37,9 @@ struct Show {}
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  skep budget set 1 --money 20 --ask\n  skep budget set 3 --tokens strategic=200000 --tokens all=2000000\n  \
+skep budget set 1 --money-per-day 5 --tokens-per-day strategic=100000 --tokens-per-hour all=200000\n  \
 skep budget set 3 --requests-per-minute 30 --context 100000\n  skep budget set 3 --none\n\n\
-Replaces the whole budget of that process; what is already spent counts. At 80 % of a cap you are told once: in the task's log, here, \
+Days and hours are those of UTC; what was spent in them before counts. Replaces the whole budget of that process; what is already spent counts. At 80 % of a cap that does not pass by itself you are told once: in the task's log, here, \
 and by the program in `review: {notify: …}` of $SKEP_HOME/config.yml. `--money 0` stops everything that costs money.",
     group = clap::ArgGroup::new("cap").required(true).multiple(true)
 )]
@@ -51,6 +52,15 @@ struct Set {
     /// Tokens of a tier (strategic, tactical, operational) or of all
     #[arg(long, value_name = "TIER=N", value_parser = tokens, group = "cap")]
     tokens: Vec<(String, u64)>,
+    /// Dollars of one day
+    #[arg(long, value_name = "DOLLARS", value_parser = micros, allow_hyphen_values = true, group = "cap")]
+    money_per_day: Option<u64>,
+    /// Tokens of one day, of a tier or of all
+    #[arg(long, value_name = "TIER=N", value_parser = tokens, group = "cap")]
+    tokens_per_day: Vec<(String, u64)>,
+    /// Tokens of one hour, of a tier or of all
+    #[arg(long, value_name = "TIER=N", value_parser = tokens, group = "cap")]
+    tokens_per_hour: Vec<(String, u64)>,
     /// Requests in one minute
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), group = "cap")]
     requests_per_minute: Option<u32>,
@@ -61,9 +71,13 @@ struct Set {
     #[arg(long)]
     ask: bool,
     /// Remove the budget
-    #[arg(long, group = "cap", conflicts_with_all = ["money", "tokens", "requests_per_minute", "context", "ask"])]
+    #[arg(long, group = "cap", conflicts_with_all = NOT_WITH_NONE)]
     none: bool,
 }
+
+/// Caps beside which taking the budget away makes no sense.
+const NOT_WITH_NONE: [&str; 8] =
+    ["money", "tokens", "money_per_day", "tokens_per_day", "tokens_per_hour", "requests_per_minute", "context", "ask"];
 
 /// Raise the caps of a process
 #[derive(Debug, clap::Args)]
@@ -139,8 +153,16 @@ impl BudgetArgs {
             None | Some(Action::Show(_)) => {}
             Some(Action::Set(set)) => {
                 let at_cap = if set.ask { AtCap::Ask } else { AtCap::Refuse };
-                let (micros, requests_per_minute, context) = (set.money, set.requests_per_minute, set.context);
-                let caps = Caps { tokens: by_tier(set.tokens)?, micros, requests_per_minute, context, at_cap, ..Caps::default() };
+                let caps = Caps {
+                    tokens: by_tier(set.tokens)?,
+                    tokens_per_day: by_tier(set.tokens_per_day)?,
+                    tokens_per_hour: by_tier(set.tokens_per_hour)?,
+                    micros: set.money,
+                    micros_per_day: set.money_per_day,
+                    requests_per_minute: set.requests_per_minute,
+                    context: set.context,
+                    at_cap,
+                };
                 kernel.call::<BudgetSet>(&BudgetSetParams { pid: set.pid, budget: (!set.none).then_some(caps) }).await?;
             }
             Some(Action::Grant(grant)) => {
@@ -153,7 +175,7 @@ impl BudgetArgs {
             }
         }
         let result = kernel.call::<BudgetList>(&Nothing {}).await?;
-        console.show_wrapped(&result, model::budgets);
+        console.show_wrapped(&result, |result| model::budgets(result, measure::now_ms()));
         if result.accounts.is_empty() && !console.json {
             console.note(Line::new().faint("`skep budget set 1 --money 20` caps everything this kernel does"));
         }

@@ -1,12 +1,15 @@
 //! `skep spawn`: starts a process of the tree.
 
+use crate::bounded_input;
+use crate::command::budget::micros;
 use crate::command::whom;
 use crate::command_error::CommandError;
 use crate::console::{Console, ExitResult, OK, utf8};
 use crate::show::{Line, Page};
-use crate::units::duration_ms;
+use crate::units::{duration_ms, mebibytes, processors_milli};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use wire::limits::INPUT_BYTES_MAX;
 use wire::method::program::ProcSpawnParams;
 use wire::table::ProcSpawn;
 use wire::{Budget, ErrorCode, ProcessRole, ProgramLimits, ProgramRuntime, ProgramSchedule, Tier};
@@ -68,6 +71,21 @@ pub struct SpawnArgs {
     /// Tokens it may use in all, taken from its parent's budget
     #[arg(long, value_name = "N")]
     tokens: Option<u64>,
+    /// Tokens it and everything below it may use in one hour
+    #[arg(long, value_name = "N")]
+    tokens_per_hour: Option<u64>,
+    /// Tokens of one day, taken from its parent's
+    #[arg(long, value_name = "N")]
+    tokens_per_day: Option<u64>,
+    /// Dollars of one day, taken from its parent's
+    #[arg(long, value_name = "DOLLARS", value_parser = micros)]
+    money_per_day: Option<u64>,
+    /// Memory of its program and all below it together: 512M or 2G
+    #[arg(long, value_name = "SIZE", value_parser = mebibytes)]
+    memory: Option<u64>,
+    /// Processors they may use together: 0.5 or 2
+    #[arg(long, value_name = "N", value_parser = processors_milli)]
+    cpu: Option<u64>,
     /// The most children it may have at once
     #[arg(long, value_name = "N")]
     children: Option<u64>,
@@ -131,12 +149,18 @@ fn real(path: &Path, what: &str, flag: &str) -> Result<String, CommandError> {
     utf8(found)
 }
 
+/// The virtual environment of Python that is active where the command runs. One whose path has a colon cannot be named.
+fn active_environment() -> Option<String> {
+    let folder = std::env::var("VIRTUAL_ENV").ok().filter(|folder| !folder.is_empty())?;
+    utf8(Path::new(&folder).canonicalize().ok()?).ok().filter(|folder| !folder.contains(':'))
+}
+
 impl SpawnArgs {
     pub async fn run(self, console: &Console) -> ExitResult {
         let system_prompt = match &self.prompt_file {
             None => self.prompt.unwrap_or_default(),
-            Some(path) => std::fs::read_to_string(path).map_err(|error| {
-                CommandError::new(ErrorCode::NotFound, format!("cannot read `{}`", path.display()))
+            Some(path) => String::from_utf8(bounded_input::read(Some(path), INPUT_BYTES_MAX)?).map_err(|error| {
+                CommandError::new(ErrorCode::BadInput, format!("`{}` is no text", path.display()))
                     .why(error)
                     .fix("name a text file with `--prompt-file`")
             })?,
@@ -149,12 +173,24 @@ impl SpawnArgs {
         };
         let mut metadata = BTreeMap::new();
         if runtime != ProgramRuntime::Virtual {
-            metadata.insert(SHOWN.to_owned(), real(self.folder.as_deref().unwrap_or(Path::new(".")), "folder", "--folder DIR")?);
+            let mut shown = real(self.folder.as_deref().unwrap_or(Path::new(".")), "folder", "--folder DIR")?;
+            // A person who has a virtual environment active means its packages.
+            if let Some(active) = active_environment().filter(|_| runtime == ProgramRuntime::Python) {
+                shown = format!("{shown}:{active}");
+            }
+            metadata.insert(SHOWN.to_owned(), shown);
         }
         let mut kernel = console.kernel().await?;
         let parent = match &self.parent {
             Some(parent) => Some(whom::process(&mut kernel, parent).await?),
             None => None,
+        };
+        let of_all = |tokens: Option<u64>| tokens.map(|tokens| ("all".to_owned(), tokens)).into_iter().collect();
+        let budget = Budget {
+            tokens: of_all(self.tokens),
+            tokens_per_day: of_all(self.tokens_per_day),
+            micros_per_day: self.money_per_day,
+            ..Budget::default()
         };
         let params = ProcSpawnParams {
             name: self.name.clone(),
@@ -170,9 +206,12 @@ impl SpawnArgs {
                 children: self.children,
                 timeout_ms: self.timeout,
                 tokens_total: self.tokens,
+                tokens_per_hour: self.tokens_per_hour,
+                memory_mb: self.memory,
+                cpu_milli: self.cpu,
                 ..ProgramLimits::default()
             },
-            budget: self.tokens.map(|tokens| Budget { tokens: [("all".to_owned(), tokens)].into(), ..Budget::default() }),
+            budget: Some(budget).filter(|budget| *budget != Budget::default()),
             runtime,
             image,
             initial_task: self.task,

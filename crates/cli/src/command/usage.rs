@@ -29,6 +29,7 @@ enum Sum {
     Tier,
     Day,
     Task,
+    Node,
 }
 
 impl UsageArgs {
@@ -42,6 +43,7 @@ impl UsageArgs {
             Sum::Tier => By::Tier,
             Sum::Day => By::Day,
             Sum::Task => By::Task,
+            Sum::Node => By::Node,
         };
         let result = console.kernel().await?.call::<ModelUsage>(&ModelUsageParams { by }).await?;
         console.show_wrapped(&result, |result| model::usage(result, by, console.out.columns()));

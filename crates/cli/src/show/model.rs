@@ -4,7 +4,7 @@ use super::measure::{count, dollars, plural};
 use super::{Line, Page, table};
 use crate::command::gateway::environment;
 use crate::remedy;
-use wire::budget::WARN_PERCENT;
+use wire::budget::{Cap, WARN_PERCENT};
 use wire::method::model::{AccountView, BudgetListResult, GatewayOpenResult, ModelUsageResult, WaitView};
 use wire::{AtCap, Budget, By, Spend, UsageTotals};
 
@@ -115,7 +115,7 @@ fn figures(name: Line, figures: &UsageTotals, guessed: &Spend, held: &Spend) -> 
 }
 
 /// Budgets one by one, then who spends without one.
-pub fn budgets(result: &BudgetListResult) -> Page {
+pub fn budgets(result: &BudgetListResult, now_ms: i64) -> Page {
     let mut page = Page::new();
     if result.accounts.is_empty() {
         page.push(Line::new().plain("nothing is capped and nothing is spent"));
@@ -123,7 +123,7 @@ pub fn budgets(result: &BudgetListResult) -> Page {
     let mut free = Vec::new();
     for view in &result.accounts {
         match &view.account.budget {
-            Some(budget) => page.append(capped(view, budget)),
+            Some(budget) => page.append(capped(view, budget, now_ms)),
             None => free.push(uncapped(view)),
         }
     }
@@ -147,9 +147,9 @@ pub fn budgets(result: &BudgetListResult) -> Page {
     page
 }
 
-fn capped(view: &AccountView, budget: &Budget) -> Page {
+fn capped(view: &AccountView, budget: &Budget, now_ms: i64) -> Page {
     let mut page = Page(vec![Line::new().strong(&view.name)]);
-    page.append(table(caps(view, budget)));
+    page.append(table(caps(view, budget, now_ms)));
     view.waits.iter().for_each(|wait| page.push(Line::new().wait("  ◍ ").plain(waits(wait))));
     page
 }
@@ -193,7 +193,7 @@ fn amounts(spend: &Spend) -> Option<String> {
     (!all.is_empty()).then(|| all.join(" and "))
 }
 
-fn caps(view: &AccountView, budget: &Budget) -> Vec<Vec<Line>> {
+fn caps(view: &AccountView, budget: &Budget, now_ms: i64) -> Vec<Vec<Line>> {
     let account = &view.account;
     let row = |name: String, [spent, estimated, reserved, leased, held]: [u64; 5], cap: u64, written: fn(u64) -> String| {
         // Estimates count against the cap, and are no known spending.
@@ -214,6 +214,19 @@ fn caps(view: &AccountView, budget: &Budget) -> Vec<Vec<Line>> {
     let mut rows = Vec::new();
     rows.extend(budget.micros.map(|cap| row("money".into(), parts.map(|part| part.micros), cap, dollars)));
     rows.extend(budget.tokens.iter().map(|(tier, cap)| row(format!("{tier} tokens"), parts.map(|part| part.of(tier)), *cap, count)));
+    let passing = budget.amounts().filter(|(what, _)| what.passes());
+    rows.extend(passing.map(|(what, cap)| {
+        let in_flight = [&account.reserved, &account.leased, &account.held].map(|part| what.amount_of(part));
+        let [reserved, leased, held] = in_flight;
+        let spent = account.used(&what, now_ms).saturating_sub(in_flight.into_iter().fold(0, u64::saturating_add));
+        let written = if what.is_money() { dollars } else { count };
+        let name = match &what {
+            Cap::PerDay(tier) => format!("{tier} tokens a day"),
+            Cap::PerHour(tier) => format!("{tier} tokens an hour"),
+            other => other.to_string(),
+        };
+        row(name, [spent, 0, reserved, leased, held], cap, written)
+    }));
     let plain = |name: &str, text: String| vec![Line::new().plain(format!("  {name}")), Line::new().plain(text)];
     rows.extend(budget.requests_per_minute.map(|cap| plain("requests", format!("{} a minute", count(cap.into())))));
     rows.extend(budget.context.map(|cap| plain("context", format!("{} tokens", count(cap)))));
@@ -283,6 +296,27 @@ without a budget of their own
   5 client.2  $0.00 spent      4,637 tokens  193 tactical tokens and $0.00343 estimated
 `skep budget reconcile 5 …` says what the estimates of 5 client.2 really were
 ";
-        assert_eq!(budgets(&serde_json::from_value(shown).unwrap()).render(false, None), expected);
+        assert_eq!(budgets(&serde_json::from_value(shown).unwrap(), 0).render(false, None), expected);
+    }
+
+    #[test]
+    fn caps_of_a_day_and_an_hour_show_what_is_spent_in_them() {
+        let hour_ms = 3_600_000;
+        let spend = |tokens: u64, micros: u64| json!({"tokens": {"tactical": tokens}, "micros": micros});
+        let budget = json!({"micros_per_day": 5_000_000, "tokens_per_day": {"tactical": 1_000}, "tokens_per_hour": {"all": 500}, "at_cap": "refuse"});
+        let account = json!({"pid": 1, "name": "1 kernel", "budget": budget, "spent": spend(9_000, 9_000_000), "reserved": spend(50, 100_000),
+            "leased": spend(0, 0), "minute": 0, "requests": 0, "warned": [],
+            "day": 0, "spent_day": spend(850, 1_000_000), "hour": 3, "spent_hour": spend(400, 10)});
+        let result: BudgetListResult = serde_json::from_value(json!({"accounts": [account]})).unwrap();
+        let expected = "\
+1 kernel
+  tactical tokens a day  850 of 1,000    85 %, nearly used up  50 reserved
+  all tokens an hour     400 of 500      80 %, nearly used up  50 reserved
+  money a day            $1.00 of $5.00  20 %                  $0.10 reserved
+  at the cap             refused
+";
+        assert_eq!(budgets(&result, 3 * hour_ms).render(false, None), expected);
+        let next = budgets(&result, 4 * hour_ms).render(false, None);
+        assert!(next.contains("all tokens an hour     0 of 500 ") && next.contains("850 of 1,000"), "{next}");
     }
 }

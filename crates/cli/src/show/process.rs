@@ -103,6 +103,7 @@ pub(crate) mod tests {
             program: None,
             tokens: 0,
             model: None,
+            caps: Vec::new(),
         }
     }
 

@@ -1,9 +1,9 @@
 //! Processes of the tree: the table of `skep ps`, and one of them whole.
 
-use super::measure::{ago, count};
+use super::measure::{ago, count, dollars};
 use super::process::{mark, word};
 use super::{Line, Node, Page, table, tree};
-use wire::method::process::ProcView;
+use wire::method::process::{CapView, ProcView};
 use wire::{Pid, ProcessExit, ProcessState};
 
 /// Columns in the order of the table, and which of them a narrow terminal loses first.
@@ -82,7 +82,21 @@ fn context(process: &ProcView) -> Line {
     }
 }
 
+/// `12.4k`, and behind `of` the cap that is nearest its end: `12.4k of 50k`, `900 of 1k/h` where an hour's or a day's is.
 fn tokens(process: &ProcView) -> Line {
+    let used = tokens_used(process);
+    let caps = process.caps.iter().filter_map(|cap| Some((wire::budget::Cap::parse(&cap.what)?, cap)));
+    let share = |cap: &CapView| u128::from(cap.used) * 1_000_000 / u128::from(cap.cap.max(1));
+    let nearest = caps.filter(|(what, _)| !what.is_money()).max_by_key(|(_, cap)| share(cap));
+    match nearest {
+        None => used,
+        Some((wire::budget::Cap::PerHour(_), cap)) => used.faint(format!(" {} of {}/h", short(cap.used), short(cap.cap))),
+        Some((wire::budget::Cap::PerDay(_), cap)) => used.faint(format!(" {} of {}/d", short(cap.used), short(cap.cap))),
+        Some((_, cap)) => used.faint(format!(" of {}", short(cap.cap))),
+    }
+}
+
+fn tokens_used(process: &ProcView) -> Line {
     match &process.program {
         Some(program) if program.tokens_claimed > 0 => Line::new().plain(format!("~{}", short(program.tokens))),
         Some(program) => Line::new().plain(short(program.tokens)),
@@ -117,11 +131,9 @@ pub fn info(process: &ProcView, now_ms: i64) -> Page {
     }
     root = root.under(fact("user", or_dash(&process.user)));
     let Some(program) = &process.program else {
-        root = root
-            .under(fact("role", Line::new().plain(process.role_shown())))
-            .under(fact("calls", plain(count(process.calls_made))))
-            .under(fact("started", plain(ago(process.started_ms, now_ms))));
-        return tree(&root);
+        root = root.under(fact("role", Line::new().plain(process.role_shown()))).under(fact("calls", plain(count(process.calls_made))));
+        root = process.caps.iter().map(cap).fold(root, |root, (name, text)| root.under(fact(&name, plain(text))));
+        return tree(&root.under(fact("started", plain(ago(process.started_ms, now_ms)))));
     };
     root = root.under(fact("role", plain(format!("{}, {}", program.role.as_str(), program.tier.as_str()))));
     if !program.model.is_empty() {
@@ -144,13 +156,19 @@ pub fn info(process: &ProcView, now_ms: i64) -> Page {
     if let Some(task) = process.task {
         root = root.under(fact("task", Line::new().name(task.to_string())));
     }
-    root = root.under(fact("context", context(process))).under(fact("tokens", tokens(process)));
-    let limits = &program.limits;
-    for (name, limit) in [("tokens in all", limits.tokens_total), ("tokens an hour", limits.tokens_per_hour), ("children", limits.children)]
-    {
-        if let Some(limit) = limit {
-            root = root.under(fact(name, plain(format!("at most {}", count(limit)))));
-        }
+    root = root.under(fact("context", context(process))).under(fact("tokens", tokens_used(process)));
+    root = process.caps.iter().map(cap).fold(root, |root, (name, text)| root.under(fact(&name, plain(text))));
+    if let Some(memory) = program.limits.memory_mb {
+        let used = program.memory_bytes.map(|bytes| format!("{} MiB of ", count(bytes >> 20))).unwrap_or_default();
+        root = root.under(fact("memory", plain(format!("{used}{} MiB", count(memory))).faint(", with all below it")));
+    }
+    if let Some(milli) = program.limits.cpu_milli {
+        let processors = format!("{}.{:03}", milli / 1_000, milli % 1_000);
+        let processors = processors.trim_end_matches('0').trim_end_matches('.').to_owned();
+        root = root.under(fact("processors", plain(processors).faint(", with all below it")));
+    }
+    if let Some(children) = program.limits.children {
+        root = root.under(fact("children", plain(format!("at most {}", count(children)))));
     }
     if let (ProcessState::Blocked, Some(reason)) = (process.state, program.blocked_on) {
         root = root.under(fact("waits for", Line::new().wait(format!("{reason:?}").to_ascii_lowercase())));
@@ -168,6 +186,14 @@ pub fn info(process: &ProcView, now_ms: i64) -> Page {
         page.block("  ", super::Tone::Bad, error);
     }
     page
+}
+
+/// A cap with what counts under it, of the process and everything below it.
+fn cap(view: &CapView) -> (String, String) {
+    let is_money = wire::budget::Cap::parse(&view.what).is_some_and(|what| what.is_money());
+    let amount = if is_money { dollars } else { count };
+    let name = if view.what == "tokens" { "tokens in all" } else { &view.what };
+    (name.to_owned(), format!("{} of {}", amount(view.used), amount(view.cap)))
 }
 
 #[cfg(test)]
@@ -194,6 +220,7 @@ pub(crate) mod tests {
             tokens_claimed: 0,
             context_permille: None,
             limits: ProgramLimits::default(),
+            memory_bytes: None,
             blocked_on: None,
             exit: None,
             last_error: None,
@@ -246,6 +273,26 @@ PID  PPID  USER  ROLE    COG   MODEL   NODE  STATE       CTX        TOKENS  COMM
         }
         let text = list(&reference(), Some(80)).render(false, Some(80));
         assert!(text.starts_with("PID  USER  ROLE") && !text.contains("NODE"), "{text}");
+    }
+
+    #[test]
+    fn caps_are_shown_with_what_is_used_of_them() {
+        let cap = |what: &str, used, cap| CapView { what: what.into(), used, cap };
+        let mut all = reference();
+        let scout = all.iter_mut().find(|process| process.name == "Dora").unwrap();
+        scout.caps = vec![cap("tokens", 12_400, 50_000), cap("tactical tokens a day", 900, 1_000), cap("money a day", 250_000, 5_000_000)];
+        let program = scout.program.as_mut().unwrap();
+        (program.limits.memory_mb, program.limits.cpu_milli, program.memory_bytes) = (Some(512), Some(1_500), Some(90 << 20));
+        let text = info(scout, 5_000).render(false, None);
+        assert!(text.contains("90 MiB of 512 MiB, with all below it") && text.contains("1.5, with all below it"), "{text}");
+        for line in ["tokens                 ~12.4k", "tokens in all          12,400 of 50,000", "tactical tokens a day  900 of 1,000"] {
+            assert!(text.contains(line), "no `{line}` in\n{text}");
+        }
+        assert!(text.contains("money a day            $0.25 of $5.00"), "{text}");
+        // The one that is nearest its end.
+        assert!(list(&all, None).render(false, None).contains("~12.4k 900 of 1k/d  Dora"));
+        all.iter_mut().for_each(|process| process.caps.truncate(1));
+        assert!(list(&all, None).render(false, None).contains("~12.4k of 50k  Dora"));
     }
 
     #[test]

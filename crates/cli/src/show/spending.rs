@@ -58,7 +58,7 @@ pub fn asked(e: &BudgetAsked) -> String {
 }
 
 pub fn warned(e: &BudgetWarned) -> Line {
-    let amount = |n| if Cap::parse(&e.what) == Some(Cap::Money) { dollars(n) } else { count(n) };
+    let amount = |n| if Cap::parse(&e.what).is_some_and(|what| what.is_money()) { dollars(n) } else { count(n) };
     Line::new().wait(format!("{} of {} {} are spent", amount(e.used), amount(e.cap), e.what)).plain(format!(" of process {}", e.pid))
 }
 

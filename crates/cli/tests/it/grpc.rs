@@ -159,7 +159,7 @@ fn a_secret_proves_one_process_on_a_port() {
             "right, without a pid: answered",
             "wrong: UNAUTHENTICATED wrong x-skep-secret",
             "missing: UNAUTHENTICATED x-hivekernel-pid alone proves nothing here: send x-skep-secret",
-            "another's: UNAUTHENTICATED wrong x-skep-secret",
+            &format!("another's: PERMISSION_DENIED you are process {}, and x-hivekernel-pid says {}", two.0, one.0),
             "another's, with the other's pid: answered",
         ]
     );

@@ -67,6 +67,8 @@ mod top;
 mod tree_compiler;
 mod tree_phases;
 mod tree_site;
+mod tree_startup;
+mod tree_streams;
 mod undo;
 mod usage;
 mod users;

@@ -217,6 +217,53 @@ fn a_figure_that_makes_no_sense_is_refused_with_its_reason() {
     assert_eq!((site.count("budget.set"), site.count("budget.granted")), (1, 0));
 }
 
+/// A worker at a cap of an hour or a day is refused until it passes; what the cap holds is let through, and everybody who looks sees it.
+#[test]
+fn caps_of_an_hour_and_a_day_hold_for_a_worker() {
+    let site = scripted("say hello\n");
+    let ask = ["ask", "what is this", "--brain", "native", "--await"];
+    for (flag, cap, what, until) in [
+        ("--tokens-per-hour", "tactical=50", "tactical tokens an hour", "it goes on in the next hour"),
+        ("--tokens-per-day", "all=50", "tokens a day", "it goes on tomorrow, by UTC"),
+    ] {
+        site.ok(&["budget", "set", FOREMAN, flag, cap]);
+        let said = site.fails(8, &ask);
+        assert!(said.contains(&format!("0 of 50 {what} are spent")), "{said}");
+        let refused = site.records(&["--kind", "call.refused"]).pop().unwrap().to_string();
+        assert!(refused.contains(until), "{refused}");
+    }
+    assert_eq!(site.count("model.reserved"), 0);
+    site.ok(&["budget", "set", FOREMAN, "--tokens-per-hour", "tactical=40000", "--tokens-per-day", "all=90000"]);
+    assert!(site.ok(&ask).contains("hello"), "the control: it fits");
+    let shown = site.ok(&["budget"]);
+    assert!(shown.contains("tactical tokens an hour") && shown.contains("of 40,000") && shown.contains("all tokens a day"), "{shown}");
+    let info = site.ok(&["info", FOREMAN]);
+    assert!(info.contains("tactical tokens an hour") && info.contains("of 90,000"), "{info}");
+    let caps = site.json(&["info", FOREMAN])["caps"].clone();
+    let used = |at: usize| caps[at]["used"].as_u64().unwrap();
+    assert!(used(0) > 0 && used(0) == used(1), "both count the same request: {caps}");
+    assert!(site.ok(&["ps"]).contains("of 40k/h"), "{}", site.ok(&["ps"]));
+    assert!(site.fails(2, &["budget", "set", FOREMAN, "--none", "--money-per-day", "5"]).contains("cannot be used with"));
+}
+
+#[test]
+fn a_cap_on_the_money_of_a_day_holds() {
+    let provider = Provider::start(true);
+    answer_each(&provider);
+    let site = provider.site("");
+    site.ok(&["init"]);
+    let ask = ["ask", "what is this", "--brain", "native", "--await"];
+    site.ok(&["budget", "set", FOREMAN, "--money-per-day", "0.01"]);
+    let said = site.fails(8, &ask);
+    assert!(said.contains("the budget of worker.1 does not hold it: $0.000000 of $0.010000 a day are spent"), "{said}");
+    site.ok(&["budget", "set", FOREMAN, "--money-per-day", "2"]);
+    assert!(site.ok(&ask).contains("hello"), "the control: it fits");
+    let shown = site.ok(&["budget"]);
+    assert!(shown.contains("money a day  $0.00042 of $2.00"), "{shown}");
+    let info = site.ok(&["info", FOREMAN]);
+    assert!(info.contains("money a day") && info.contains("$0.00042 of $2.00"), "{info}");
+}
+
 #[test]
 fn a_replay_takes_nothing_from_budgets() {
     let site = scripted("on \"greeting\"\n  call write path=hello.txt content=\"hi\\n\"\nthen\n  say done\n");

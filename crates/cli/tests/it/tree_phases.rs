@@ -86,6 +86,42 @@ fn branches_meet_at_their_nearest_common_ancestor_and_old_messages_are_not_forgo
     tree.ends_clean();
 }
 
+/// The same caps hold for processes of the tree: what a parent has for a day is all that its children have together.
+#[test]
+fn a_cap_of_a_day_holds_for_a_branch_of_the_tree() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("model.txt");
+    std::fs::write(&script, "on \"question\"\n  say It is so.\n").unwrap();
+    let tree = TreeSite::new(&format!(
+        "providers: {{demo: {{url: \"script:{}\"}}}}\n\
+         models: {{strategic: demo/scripted, tactical: demo/scripted, operational: demo/scripted}}\n",
+        script.display()
+    ));
+    let lead = tree.spawn(&["lead", "--role", "lead", "--tier", "tactical", "--tokens-per-day", "5000", "--tokens-per-hour", "4000"]);
+    let worker = |name: &str, more: &[&str]| {
+        tree.spawn(&[&[name, "--role", "worker", "--parent", "lead", "--python", "shows:Asks", "--tier", "tactical"], more].concat())
+    };
+    worker("asker", &[]);
+    assert_eq!(tree.exec("asker", &["question"]), "It is so.");
+    let caps = tree.site.json(&["info", "lead"])["caps"].clone();
+    let by_name = |what: &str| caps.as_array().unwrap().iter().find(|cap| cap["what"] == what).cloned().unwrap_or_else(|| panic!("{caps}"));
+    let (day, hour) = (by_name("tokens a day"), by_name("tokens an hour"));
+    assert_eq!((&day["cap"], &hour["cap"]), (&json!(5_000), &json!(4_000)));
+    assert!(day["used"].as_u64() > Some(0), "{caps}");
+    assert!(tree.site.ok(&["info", "lead"]).contains("of 5,000"), "{}", tree.site.ok(&["info", "lead"]));
+    // A child has no more for a day than its parent.
+    let refused = tree.site.skep(&["spawn", "greedy", "--role", "worker", "--parent", "lead", "--tokens-per-day", "5001"]);
+    let refused = (refused.status.success(), crate::common::text(&refused));
+    assert!(!refused.0 && refused.1.contains("builtin:spawn-budget"), "{}", refused.1);
+    worker("tight", &["--tokens-per-day", "20"]);
+    let (code, said) = ended(tree.exec_beside("tight", &["question"]));
+    assert!(code != Some(0) && said.contains("0 of 20 tokens a day are spent") && said.contains("tomorrow, by UTC"), "{said}");
+    tree.site.ok(&["budget", "set", &lead.to_string(), "--tokens-per-hour", "all=30"]);
+    let (code, said) = ended(tree.exec_beside("asker", &["question"]));
+    assert!(code != Some(0) && said.contains("of 30 tokens an hour are spent") && said.contains("the budget of lead"), "{said}");
+    tree.ends_clean();
+}
+
 #[test]
 fn a_used_up_budget_goes_level_by_level_to_the_person_and_more_is_given() {
     let folder = tempfile::tempdir().unwrap();

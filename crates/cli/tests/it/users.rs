@@ -74,6 +74,12 @@ fn an_ordinary_user_needs_no_root() {
     check(&site, uid);
     let said = crate::common::text(&skep(&["doctor"]));
     assert!(said.contains("✓ sandbox") && said.contains("✓ user namespaces"), "{said}");
+    // Who may make no cgroups cannot promise a branch its limits, and is told so; without limits the same process is there.
+    let refused = skep(&["spawn", "small", "--memory", "100M"]);
+    assert!(!refused.status.success(), "{}", crate::common::text(&refused));
+    assert!(crate::common::text(&refused).contains("the limits of a branch need a memory cgroup"), "{}", crate::common::text(&refused));
+    let spawned = skep(&["spawn", "small"]);
+    assert!(spawned.status.success(), "{}", crate::common::text(&spawned));
     // What overlayfs leaves behind is without any permission, even for its owner.
     let output = skep(&["sandbox", "run", "--discard", "--", "rm", "a.txt"]);
     assert!(output.status.success(), "{}", crate::common::text(&output));

@@ -126,6 +126,18 @@ class Passes(Agent):
         return TaskResult(output=task.description)
 
 
+class Asks(Agent):
+    """Asks its model one question."""
+
+    async def handle_task(self, task: Task) -> TaskResult:
+        model = Model.of(self)
+        model.output_tokens_max = 100
+        try:
+            return TaskResult(output=await model.ask(task.description))
+        except ModelError as error:
+            return TaskResult(exit_code=1, output=str(error))
+
+
 class Spender(Agent):
     """Asks its model a number of questions. When its budget is used up it asks for more, and then those above it for help."""
 

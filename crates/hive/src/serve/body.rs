@@ -29,7 +29,8 @@ impl PendingBytes {
 #[derive(Debug)]
 pub struct GrpcRequestBody {
     incoming: Incoming,
-    pending: Arc<PendingBytes>,
+    /// `None` for a stream of bytes, whose pieces are passed on one by one.
+    pending: Option<Arc<PendingBytes>>,
     held: usize,
     timeout: Option<Duration>,
     /// Begins with the first wait: most requests arrive whole and need no clock.
@@ -38,13 +39,19 @@ pub struct GrpcRequestBody {
 
 impl GrpcRequestBody {
     pub(super) fn new(incoming: Incoming, pending: Arc<PendingBytes>, timeout: Option<Duration>) -> GrpcRequestBody {
-        GrpcRequestBody { incoming, pending, held: 0, timeout, clock: None }
+        GrpcRequestBody { incoming, pending: Some(pending), held: 0, timeout, clock: None }
+    }
+
+    /// The body of a stream that lasts as long as its ends want. Its window bounds what is sent ahead.
+    pub(super) fn lasting(incoming: Incoming) -> GrpcRequestBody {
+        GrpcRequestBody { incoming, pending: None, held: 0, timeout: None, clock: None }
     }
 
     fn hold(&mut self, bytes: usize) -> Result<(), Status> {
+        let Some(pending) = &self.pending else { return Ok(()) };
         self.held += bytes;
-        let all = self.pending.held.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        if all > self.pending.max {
+        let all = pending.held.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if all > pending.max {
             return Err(Status::resource_exhausted("too many bytes of unfinished requests are waiting here"));
         }
         Ok(())
@@ -59,7 +66,9 @@ impl GrpcRequestBody {
 
 impl Drop for GrpcRequestBody {
     fn drop(&mut self) {
-        self.pending.held.fetch_sub(self.held, Ordering::Relaxed);
+        if let Some(pending) = &self.pending {
+            pending.held.fetch_sub(self.held, Ordering::Relaxed);
+        }
     }
 }
 

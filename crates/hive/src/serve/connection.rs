@@ -2,6 +2,7 @@
 
 use super::authority::AuthorityMender;
 use super::body::{GrpcRequestBody, PendingBytes};
+use crate::byte_stream::BYTE_STREAM_PATH;
 use crate::identity::CallerOrigin;
 use crate::limits::{HEADER_BYTES_MAX, ServeLimits};
 use crate::stream_tasks::StreamTasks;
@@ -62,8 +63,9 @@ pub(super) async fn attend<S>(
     let origin = opened.origin;
     let timeout = limits.request_timeout;
     let answer = hyper::service::service_fn(move |request: http::Request<Incoming>| {
-        let request =
-            identified(&origin, request).map(|request| request.map(|body| GrpcRequestBody::new(body, Arc::clone(&pending), timeout)));
+        let lasts = request.uri().path() == BYTE_STREAM_PATH;
+        let bounded = |body| if lasts { GrpcRequestBody::lasting(body) } else { GrpcRequestBody::new(body, Arc::clone(&pending), timeout) };
+        let request = identified(&origin, request).map(|request| request.map(bounded));
         // A fresh copy is ready: the generated services always are.
         let mut service = service.clone();
         async move {

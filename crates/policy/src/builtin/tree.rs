@@ -223,7 +223,8 @@ fn is_too_dear(tier: &str, tree: &TreeFacts) -> bool {
 
 /// Does one list of tools hold this one? `shell.*` holds all that begin so.
 fn has_tool(list: &[String], tool: &str) -> bool {
-    list.iter().any(|own| own == tool || own == "*" || own.strip_suffix('*').is_some_and(|start| start.ends_with('.') && tool.starts_with(start)))
+    list.iter()
+        .any(|own| own == tool || own == "*" || own.strip_suffix('*').is_some_and(|start| start.ends_with('.') && tool.starts_with(start)))
 }
 
 fn spawn(facts: &Facts<'_>, tree: &TreeFacts) -> Option<TreeRule> {

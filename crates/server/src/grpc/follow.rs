@@ -7,10 +7,15 @@ use futures_util::stream::unfold;
 use hive::generated::core::{ProcessEvent, SubscribeEventsRequest};
 use hive::tonic::Status;
 use tree::{Tree, TreeEvent};
+use world::Pid;
 
 /// `since_seq` 0 is from now on, as the contract says.
-pub(super) fn events(tree: &Tree, request: SubscribeEventsRequest) -> impl Stream<Item = Result<ProcessEvent, Status>> + Send + use<> {
-    let events = tree.events(Some(request.since_seq).filter(|seq| *seq > 0));
+pub(super) fn events(
+    tree: &Tree,
+    by: Pid,
+    request: SubscribeEventsRequest,
+) -> impl Stream<Item = Result<ProcessEvent, Status>> + Send + use<> {
+    let events = tree.events(by, Some(request.since_seq).filter(|seq| *seq > 0));
     unfold(events, |mut events| async move {
         let event = events.next().await?;
         Some((Ok(shown(event)), events))
@@ -18,13 +23,13 @@ pub(super) fn events(tree: &Tree, request: SubscribeEventsRequest) -> impl Strea
 }
 
 fn shown(event: TreeEvent) -> ProcessEvent {
+    // Of a message, `ppid` is the other side.
+    let is_message = event.kind.starts_with("message_");
     ProcessEvent {
         seq: event.seq,
         timestamp_ms: event.at_ms,
         r#type: event.kind,
         pid: event.pid,
-    // Of a message, `ppid` is the other side.
-    let is_message = event.kind.starts_with("message_");
         ppid: if is_message { event.ppid } else { contract_parent(Pid(event.ppid)) },
         name: contract_name(Pid(event.pid), event.name),
         role: event.role,
@@ -36,9 +41,9 @@ fn shown(event: TreeEvent) -> ProcessEvent {
         level: event.level,
         message: event.message,
         reply_to: event.reply_to,
-        payload_preview: event.fields.get("payload_preview").cloned().unwrap_or_default(),
-        trace_id: event.fields.get("trace_id").cloned().unwrap_or_default(),
-        trace_span: event.fields.get("trace_span").cloned().unwrap_or_default(),
+        payload_preview: event.payload_preview,
+        trace_id: event.trace_id,
+        trace_span: event.trace_span,
         message_id: event.message_id,
         fields: event.fields.into_iter().collect(),
     }

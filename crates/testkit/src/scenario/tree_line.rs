@@ -33,6 +33,8 @@ pub(super) fn detail(event: &Event) -> String {
             (None, None) => e.escalation.to_string(),
         },
         Event::EscalationHandled(e) => format!("{}: {}", e.escalation, e.response),
+        Event::StreamOpened(e) => format!("{} `{}` to {}", e.stream, e.name, e.peer),
+        Event::StreamClosed(e) => format!("{} {:?} forth, {:?} back: {}", e.stream, e.sent, e.received, e.why),
         Event::CronAdded(e) => format!("{} {} {}", e.cron, e.spec.expression, e.spec.action.as_str()),
         Event::CronRemoved(e) => format!("{} by {}", e.cron, e.by),
         Event::CronFired(e) => format!("{}{}", e.cron, if e.skipped { " passed over" } else { "" }),

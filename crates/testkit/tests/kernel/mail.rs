@@ -28,6 +28,7 @@ pub fn tests() -> Vec<Test> {
         Test::new("resources_add_up", || play(resources)),
         Test::new("claims_only_add_and_the_end_of_a_budget_is_told", || play(claims)),
         Test::new("events_can_be_taken_up_from_any_record", || play(events)),
+        Test::new("followers_see_the_beginnings_of_messages_without_secrets", || play(previews)),
         Test::new("policy_of_the_operator_denies", denied),
         Test::new("a_restart_loses_no_message", restart),
         Test::new("cron_runs_and_survives_a_restart", cron),
@@ -335,7 +336,7 @@ async fn claims(kernel: Arc<Kernel>) -> Result<(), String> {
 
 async fn events(kernel: Arc<Kernel>) -> Result<(), String> {
     let tree = &kernel.tree;
-    let mut follower = tree.events(None);
+    let mut follower = tree.events(Pid::OPERATOR, None);
     let lead = spawn(tree, Pid::KERNEL, "lead", ProcessRole::Lead).await?;
     let one = spawn(tree, lead, "one", ProcessRole::Worker).await?;
     let sent = tree.send(one, message(lead, "report", "done")).await.map_err(text)?;
@@ -357,9 +358,40 @@ async fn events(kernel: Arc<Kernel>) -> Result<(), String> {
     assert_eq!((&*seen[4].role, seen[4].fields.get("model").map(String::as_str)), ("worker", Some("m")));
     let said = kernel.ledger.read(&Filter { kinds: vec!["proc.logged".into()], ..Filter::default() }).map_err(text)?;
     assert!(said.len() == 1 && said[0].line.contains("asked"), "{said:?}");
-    let mut again = tree.events(Some(seen[1].seq));
+    assert_eq!((&*of_message.payload_preview, &*of_message.trace_id), ("done", ""));
+    let mut again = tree.events(Pid::OPERATOR, Some(seen[1].seq));
     let first = tokio::time::timeout(Duration::from_secs(10), again.next()).await.map_err(text)?.ok_or("it ended")?;
     assert_eq!((first.seq, &*first.kind), (seen[2].seq, "message_sent"), "from a record on");
+    Ok(())
+}
+
+/// Followers see the beginnings of messages: of all the operator, of its own branch a process, and a secret nobody.
+async fn previews(kernel: Arc<Kernel>) -> Result<(), String> {
+    let tree = &kernel.tree;
+    let lead = spawn(tree, Pid::KERNEL, "lead", ProcessRole::Lead).await?;
+    let one = spawn(tree, lead, "one", ProcessRole::Worker).await?;
+    let stranger = spawn(tree, Pid::KERNEL, "stranger", ProcessRole::Agent).await?;
+    kernel.ledger.redactor.register("hunter2-the-secret");
+    let mut followers = [Pid::OPERATOR, lead, stranger].map(|by| tree.events(by, None));
+    let body = r#"{"trace_id": "t-7", "trace_span": "s-1", "text": "the key is hunter2-the-secret"}"#;
+    tree.send(one, message(lead, "report", body)).await.map_err(text)?;
+    // It is read, answered and gone with its body before anybody of them looks.
+    let mut reader = tree.subscribe(lead, QueueFilter::default()).await.map_err(text)?;
+    next(&mut reader).await?;
+    drop(reader);
+    let mut seen = Vec::new();
+    for follower in &mut followers {
+        for _ in 0..2 {
+            let event = tokio::time::timeout(Duration::from_secs(10), follower.next()).await.map_err(text)?.ok_or("it ended")?;
+            seen.push((event.kind, event.payload_preview, event.trace_id, event.trace_span));
+        }
+    }
+    let shown = r#"{"text":"the key is [redacted]","trace_id":"t-7","trace_span":"s-1"}"#;
+    let told = |kind: &str| (kind.to_owned(), shown.to_owned(), "t-7".to_owned(), "s-1".to_owned());
+    let hidden = |kind: &str| (kind.to_owned(), String::new(), String::new(), String::new());
+    let (sent, delivered) = ("message_sent", "message_delivered");
+    assert_eq!(seen[..4], [told(sent), told(delivered), told(sent), told(delivered)]);
+    assert_eq!(seen[4..], [hidden(sent), hidden(delivered)], "between others, a stranger sees that there was one");
     Ok(())
 }
 

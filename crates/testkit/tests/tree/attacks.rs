@@ -8,7 +8,6 @@ use testkit::harness::Test;
 use tree::{KillOrder, LogLine, MessageOrder, QueueFilter, SpawnOrder, TaskOrder, TreeEvent};
 use world::{
     Budget, CronAction, CronSpec, EndReason, Event, MessagePriority, MissedRule, OverlapRule, Pid, ProcessRole, ProgramRuntime, Recipient,
-    Tier,
 };
 
 pub fn tests() -> Vec<Test> {
@@ -17,6 +16,7 @@ pub fn tests() -> Vec<Test> {
         Test::new("what_is_secret_in_a_shown_folder_is_masked", || play(secrets)),
         Test::new("a_child_has_tools_and_a_name_of_its_own", || play(tools_and_names)),
         Test::new("who_says_that_all_is_used_up_gets_no_more", || play(used_up)),
+        Test::new("of_many_that_spawn_at_once_those_that_may_not_are_told_why", || play(race)),
         Test::new("what_a_dead_parent_may_have_spent_bounds_those_it_left", || play(left_behind)),
         Test::new("users_hear_nothing_of_each_other", || play(users)),
         Test::new("only_the_kernel_says_what_only_the_kernel_knows", || play(forged)),
@@ -112,10 +112,39 @@ async fn tools_and_names(ground: Ground) -> Result<(), String> {
     ground.kernel.stop("test").await.map_err(|fault| fault.to_string())
 }
 
+async fn race(ground: Ground) -> Result<(), String> {
+    let limits = world::ProgramLimits { children: Some(1), ..world::ProgramLimits::default() };
+    let parent = ground.spawn(SpawnOrder { limits, budget: all(100), ..virtual_one("parent", None) }).await?;
+    for round in 0..20 {
+        let spawns: Vec<_> = (0..8)
+            .map(|nth| {
+                let kernel = ground.kernel.clone();
+                let order = SpawnOrder { budget: all(60), ..virtual_one(&format!("kid-{round}-{nth}"), None) };
+                tokio::spawn(async move { said(kernel.tree.spawn(parent, order).await) })
+            })
+            .collect();
+        let mut kids = Vec::new();
+        for spawned in spawns {
+            match spawned.await.map_err(|error| error.to_string())? {
+                Ok(pid) => kids.push(pid),
+                Err(why) => assert!(why.contains("denied") && !why.contains("refused by the world"), "{why}"),
+            }
+        }
+        assert_eq!(kids.len(), 1, "it may have one");
+        let end = KillOrder { target: kids[0], recursive: true, reason: EndReason::UserRequest, grace: Duration::ZERO };
+        said(ground.tree().kill(Pid::OPERATOR, end, false).await)?;
+    }
+    ground.kernel.stop("test").await.map_err(|fault| fault.to_string())
+}
+
 async fn used_up(ground: Ground) -> Result<(), String> {
     let one = ground.spawn(SpawnOrder { budget: all(100), ..agent("one", ProcessRole::Agent, "tried:Crashes") }).await?;
     let other = ground.spawn(agent("other", ProcessRole::Agent, "tried:Crashes")).await?;
     assert_eq!(ground.execute(one, "hello", &[]).await?.1, "hello");
+    let asked = said(ground.tree().request(one, "tokens", 50, "more").await)?;
+    assert!(!asked.granted, "a person capped it, and nobody gave it more: {asked:?}");
+    let free = said(ground.tree().request(other, "tokens", 50, "more").await)?;
+    assert!(free.granted, "nothing caps it: {free:?}");
     let kernel = ground.kernel.clone();
     let run = tokio::spawn(async move {
         kernel.tree.execute(Pid::OPERATOR, one, task("sleep", &[("seconds", "100")]), false).await.map_err(|stop| stop.to_string())
@@ -128,8 +157,6 @@ async fn used_up(ground: Ground) -> Result<(), String> {
     assert!(refused.contains("used up"), "{refused}");
     let refused = said(ground.tree().spawn(one, agent("kid", ProcessRole::Worker, "")).await).unwrap_err();
     assert!(refused.contains("builtin:spawn-budget"), "{refused}");
-    let asked = said(ground.tree().request(one, "tokens", 50, "more").await)?;
-    assert!(!asked.granted, "{asked:?}");
     assert_eq!(ground.execute(other, "hello", &[]).await?.1, "hello", "another pays nothing for it");
     ground.kernel.stop("test").await.map_err(|fault| fault.to_string())
 }

@@ -55,7 +55,7 @@ async fn virtual_ones(ground: Ground) -> Result<(), String> {
 }
 
 async fn executes(ground: Ground) -> Result<(), String> {
-    let pid = ground.spawn(agent("echo", ProcessRole::Agent, "agents.plain:Echo")).await?;
+    let pid = ground.spawn(agent("first-echo", ProcessRole::Agent, "agents.plain:Echo")).await?;
     assert_eq!(ground.state(pid), Some(ProcessState::Idle));
     assert_eq!(ground.execute(pid, "hello", &[]).await?, (0, "hello".to_owned()));
     assert_eq!(ground.execute(pid, "exit", &[]).await?, (7, "seven".to_owned()));

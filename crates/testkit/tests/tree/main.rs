@@ -40,6 +40,15 @@ fn main() -> ExitCode {
     let rules = rules::tests().into_iter().map(|test| named("rules", test));
     let runtimes = runtimes::tests().into_iter().map(|test| named("runtimes", test));
     harness::main(
-        &attacks.chain(brains).chain(branches).chain(letters).chain(lives).chain(random).chain(rooms).chain(rules).chain(runtimes).collect::<Vec<_>>(),
+        &attacks
+            .chain(brains)
+            .chain(branches)
+            .chain(letters)
+            .chain(lives)
+            .chain(random)
+            .chain(rooms)
+            .chain(rules)
+            .chain(runtimes)
+            .collect::<Vec<_>>(),
     )
 }

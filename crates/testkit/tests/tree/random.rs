@@ -189,7 +189,9 @@ fn adds_up(world: &World) -> Result<(), String> {
         if of != *pid || free + given != budget {
             return Err(format!("process {pid} had {budget} tokens, gave {given} to {:?} and has {free} left", account.allotted));
         }
-        let dead = account.allotted.iter().find(|child| !world.processes.get(child).is_some_and(|process| process.state.alive()));
+        // What one who ended was given goes on for those it left.
+        let is_used = |child: &Pid| world.processes.get(child).is_some_and(|process| process.state.alive()) || world.has_heirs(*child);
+        let dead = account.allotted.iter().find(|child| !is_used(child));
         if let Some(dead) = dead {
             return Err(format!("process {dead} has ended and keeps what process {pid} gave it"));
         }

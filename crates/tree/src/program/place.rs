@@ -5,8 +5,8 @@
 
 use super::environment::is_visible;
 use super::{CPU_MILLI, MEMORY_MB, StartPlan, WORKSPACE, failed};
-use crate::spawn::PROGRAMS;
 use crate::live::{ProgramControl, ProgramEnd};
+use crate::spawn::PROGRAMS;
 use crate::{CoreFace, Tree};
 use gate::RoomRuntime;
 use hive::{AgentLink, GrpcListener, LinkLimits, ServerHandle, connect_loopback};

@@ -102,6 +102,15 @@ pub struct MessageDeadResult {
     pub letters: Vec<DeadLetterView>,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StreamOpenParams {
+    /// The caller's parent or child.
+    pub peer: Pid,
+    /// What both call it.
+    pub name: String,
+}
+
 /// Notification of `event.follow`: what happened in the process tree, in HiveKernel's words.
 pub const EVENT: &str = "tree.event";
 
@@ -126,4 +135,10 @@ pub struct TreeEventNote {
     pub state: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
+    /// The beginning of a message, without secrets.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub payload_preview: String,
+    /// What it belongs to, as whoever began it says.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub trace_id: String,
 }

@@ -60,6 +60,19 @@ pub struct ProcView {
     /// The model that it asked last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// What it and everything below it may use.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub caps: Vec<CapView>,
+}
+
+/// What may be used under one cap, and what is spent, reserved or held of it now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CapView {
+    /// A cap by its name: `money`, `tokens`, `tactical tokens a day`.
+    pub what: String,
+    /// Tokens, or millionths of a dollar.
+    pub used: u64,
+    pub cap: u64,
 }
 
 impl ProcView {

@@ -178,6 +178,9 @@ pub struct ProgramView {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_permille: Option<u32>,
     pub limits: ProgramLimits,
+    /// Memory that it and everything below it use now, where that is limited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked_on: Option<BlockReason>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -8,7 +8,7 @@ const PROCESS: Principal = Principal::Process { pid: Pid(4) };
 const TOKEN: Principal = Principal::Token { token: TokenId(3) };
 
 /// What a process of the tree may ask for. It answers no review and changes no policy, grant, budget or merge.
-const FOR_PROCESSES: [&str; 22] = [
+const FOR_PROCESSES: [&str; 23] = [
     "proc.spawn",
     "proc.kill",
     "proc.wait",
@@ -28,6 +28,7 @@ const FOR_PROCESSES: [&str; 22] = [
     "log.write",
     "metric.report",
     "event.follow",
+    "stream.open",
     "cron.add",
     "cron.remove",
     "cron.list",

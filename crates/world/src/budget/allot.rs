@@ -191,8 +191,7 @@ impl World {
 
     /// A rate or a context that is more than one above has.
     fn beyond_rates(&self, parent: Pid, budget: &Budget) -> Option<CapExceeded> {
-        let mut above =
-            self.lineage(parent).into_iter().filter_map(|pid| Some((pid, self.books.accounts.get(&pid)?.budget.as_ref()?)));
+        let mut above = self.lineage(parent).into_iter().filter_map(|pid| Some((pid, self.books.accounts.get(&pid)?.budget.as_ref()?)));
         above.find_map(|(pid, bound)| {
             let rate = (Cap::Rate, budget.requests_per_minute.map(u64::from), bound.requests_per_minute.map(u64::from));
             let context = (Cap::Context, budget.context, bound.context);

@@ -5,6 +5,7 @@
 
 mod brain;
 mod budget;
+mod byte_stream;
 mod call;
 mod consent;
 mod kernel;

@@ -183,7 +183,13 @@ fn a_stream_of_bytes_leads_from_a_parent_to_its_child() {
     for (pid, parent) in [(3, 1), (4, 3), (5, 4), (6, 3)] {
         run.record(spawned(pid, parent, agent()));
     }
-    let open = |run: &Run, pid, peer| StreamOpened { pid: Pid(pid), task: None, stream: run.world.next_stream(), peer: Pid(peer), name: "data".into() };
+    let open = |run: &Run, pid, peer| StreamOpened {
+        pid: Pid(pid),
+        task: None,
+        stream: run.world.next_stream(),
+        peer: Pid(peer),
+        name: "data".into(),
+    };
     for (pid, peer) in [(3, 5), (5, 3), (4, 6), (3, 3), (3, 9)] {
         assert!(run.world.check(&open(&run, pid, peer).into()).is_err(), "{pid} to {peer}");
     }
@@ -191,7 +197,8 @@ fn a_stream_of_bytes_leads_from_a_parent_to_its_child() {
         run.record(open(&run, pid, peer));
     }
     assert_eq!(run.world.streams.keys().map(ToString::to_string).collect::<Vec<_>>(), ["stream-1", "stream-2"]);
-    let closed = |stream| StreamClosed { pid: Pid(3), task: None, stream: StreamId(stream), sent: Some(5), received: None, why: "x".into() };
+    let closed =
+        |stream| StreamClosed { pid: Pid(3), task: None, stream: StreamId(stream), sent: Some(5), received: None, why: "x".into() };
     run.record(closed(1));
     assert!(run.world.check(&closed(1).into()).is_err(), "it is closed once");
     // What its parent's end left open can still be closed.

@@ -13,6 +13,7 @@ from skep.agent import Agent
 from skep.core import Core
 from skep.names import ACK_ACCEPTED, ACK_ESCALATE, ACK_QUEUED, ACK_REJECTED, Ack
 from skep.route import SyscallError
+from skep.streams import ByteStream
 from skep.values import (
     AgentConfig,
     Artifact,
@@ -52,6 +53,7 @@ __all__ = [
     "Schedule",
     "Sibling",
     "Core",
+    "ByteStream",
     "SyscallError",
     "__version__",
 ]

@@ -17,6 +17,7 @@ import grpc.aio
 from skep.limits import CALL_SECONDS_MAX, RECEIVED_BYTES_MAX, WAIT_SECONDS_EXTRA
 from skep.names import PRIORITIES, Priority
 from skep.route import SyscallError, call_name, check_size
+from skep.streams import ByteStream
 from skep.values import ArtifactInfo, Message, ResourceUsage
 from skep.wire import agent_pb2 as wire
 from skep.wire import core_pb2, core_pb2_grpc
@@ -77,12 +78,19 @@ class Core:
         self.address = address
         self.pid = pid
         self._secret = secret if secret and not is_unix(address) else None
-        options = (*CHANNEL_OPTIONS, UNIX_AUTHORITY) if is_unix(address) else CHANNEL_OPTIONS
-        self._channel = channel or grpc.aio.insecure_channel(target_of(address), options=options)
+        self._channel = channel or self._connect()
         self.stub = core_pb2_grpc.CoreServiceStub(self._channel)
+
+    def _connect(self, *more: tuple[str, int]) -> grpc.aio.Channel:
+        own = (UNIX_AUTHORITY,) if is_unix(self.address) else ()
+        return grpc.aio.insecure_channel(target_of(self.address), options=(*CHANNEL_OPTIONS, *own, *more))
 
     async def close(self) -> None:
         await self._channel.close()
+
+    async def open_stream(self, pid: int, name: str = "bytes", wait_seconds: int | None = None) -> ByteStream:
+        """Opens a stream of bytes to this process's parent or child, which must open it too."""
+        return await ByteStream.open(self._connect, self.metadata, pid, name, wait_seconds)
 
     @property
     def metadata(self) -> tuple[tuple[str, str], ...]:

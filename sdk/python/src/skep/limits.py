@@ -13,6 +13,9 @@ RECEIVED_BYTES_MAX: Final = 64 * 1024 * 1024
 PROGRESS_QUEUED_MAX: Final = 256
 """Reports that wait for a slow kernel before `report_progress` waits too."""
 
+STREAM_CHUNK_BYTES_MAX: Final = 64 * 1024
+"""The largest piece of a stream of bytes that the kernel takes."""
+
 CALLS_OPEN_MAX: Final = 48
 """Calls of one task that the kernel has not answered. The kernel ends a task that has more than 64 open, questions included."""
 

@@ -27,6 +27,7 @@ from skep.names import (
 )
 from skep.process import Process
 from skep.route import Route, SyscallError
+from skep.streams import ByteStream
 from skep.values import Artifact, ArtifactInfo, ChildExit, Limits, Message, ResourceUsage, Schedule, Sibling, TaskResult
 from skep.wire import agent_pb2 as wire
 
@@ -151,6 +152,10 @@ class Syscalls:
     def subscribe(self, queue: str, type_filter: str | None = None, min_priority: Priority | None = None) -> AsyncIterator[Message]:
         """Messages of a named queue, as they come: `async for message in self.subscribe("queue")`."""
         return self._kernel.subscribe(queue, type_filter or "", min_priority)
+
+    async def open_stream(self, pid: int, name: str = "bytes", wait_seconds: int | None = None) -> ByteStream:
+        """Opens a stream of bytes to the parent or to a child, and waits until it has opened it too, by the same name."""
+        return await self._kernel.open_stream(pid, name, wait_seconds)
 
     # Artifacts
 

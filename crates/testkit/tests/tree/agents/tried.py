@@ -90,3 +90,14 @@ class Family(Agent):
 
     async def handle_task(self, task: Task) -> TaskResult:
         return TaskResult(output=" ".join(str(kid) for kid in self.kids))
+
+
+class Holds(Agent):
+    """Holds as many megabytes as the task names, as long as it lives."""
+
+    def __init__(self) -> None:
+        self.held: list[bytearray] = []
+
+    async def handle_task(self, task: Task) -> TaskResult:
+        self.held.append(bytearray(int(task.params["megabytes"]) * 1_000_000))
+        return TaskResult(output=f"{sum(map(len, self.held)) // 1_000_000} MB")

@@ -334,7 +334,7 @@ fn the_guides_examples_are_plans() {
             count += 1;
         }
     }
-    assert_eq!(count, 2);
+    assert!(count >= 2, "{count} examples were found");
 }
 
 /// The table of codes in the guide is the one that is recorded.

@@ -3,7 +3,7 @@
 //! Made and removed by the kernel process; a job only joins, through a `cgroup.procs` that was opened for it. Version 1 has a
 //! tree per controller, version 2 one tree, in which our own group must already pass the controllers down.
 //!
-//! A [`Branch`] is a group that holds other groups and no process itself, as version 2 demands.
+//! A [`JobBranch`] is a group that holds other groups and no process itself, as version 2 demands.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -47,7 +47,7 @@ pub struct SharedLimits {
 
 /// Jobs that share limits, and branches within it. Its groups are removed when the last of them is gone.
 #[derive(Debug)]
-pub struct Branch {
+pub struct JobBranch {
     /// Its own groups.
     folders: Vec<PathBuf>,
     /// Those that a job of it lies in: its own, and of the branch around it for other controllers.
@@ -57,10 +57,10 @@ pub struct Branch {
     /// Numbers the groups of programs outside rooms.
     next: AtomicU64,
     /// Removed after this one.
-    _within: Option<Arc<Branch>>,
+    _within: Option<Arc<JobBranch>>,
 }
 
-impl Branch {
+impl JobBranch {
     /// A group for a program outside rooms.
     pub(crate) fn open_group(self: &Arc<Self>) -> io::Result<Group> {
         let name = format!("host-{}", self.next.fetch_add(1, Ordering::Relaxed));
@@ -76,7 +76,7 @@ impl Branch {
     }
 }
 
-impl Drop for Branch {
+impl Drop for JobBranch {
     fn drop(&mut self) {
         remove(&self.folders);
     }
@@ -109,7 +109,7 @@ impl Cgroups {
     }
 
     /// A group for these limits, as far as they need and find one. Within a branch there is always one, or the reason why not.
-    pub(crate) fn open(&self, limits: &Limits, branch: Option<&Arc<Branch>>) -> io::Result<Option<Group>> {
+    pub(crate) fn open(&self, limits: &Limits, branch: Option<&Arc<JobBranch>>) -> io::Result<Option<Group>> {
         if limits.memory_bytes.is_none() && limits.cpu_milli.is_none() && branch.is_none() {
             return Ok(None);
         }
@@ -155,7 +155,7 @@ impl Cgroups {
     }
 
     /// Groups around the jobs of a branch. All of its limits hold, or there is none.
-    pub(crate) fn open_branch(&self, limits: &SharedLimits, within: Option<&Arc<Branch>>) -> io::Result<Branch> {
+    pub(crate) fn open_branch(&self, limits: &SharedLimits, within: Option<&Arc<JobBranch>>) -> io::Result<JobBranch> {
         if let Some(controller) = self.cannot_share(limits) {
             return Err(io::Error::new(io::ErrorKind::Unsupported, format!("there is no {controller} cgroup that this user may write")));
         }
@@ -163,7 +163,7 @@ impl Cgroups {
         let name = self.next_name();
         let joined = within.map(|branch| branch.joined.clone()).unwrap_or_default();
         let next = AtomicU64::new(1);
-        let mut branch = Branch { folders: Vec::new(), joined, parents: parents.clone(), memory: None, next, _within: within.cloned() };
+        let mut branch = JobBranch { folders: Vec::new(), joined, parents: parents.clone(), memory: None, next, _within: within.cloned() };
         if let (Some(bytes), Some(memory)) = (limits.memory_bytes, &parents.memory) {
             let own = branch.enter(memory, &name)?;
             own.count_below()?;
@@ -181,7 +181,7 @@ impl Cgroups {
     }
 }
 
-impl Branch {
+impl JobBranch {
     /// The group of this branch below that of one controller, made if it is not there.
     fn enter(&mut self, parent: &Controller, name: &str) -> io::Result<Controller> {
         let own = Controller { path: parent.path.join(name), unified: parent.unified };
@@ -221,7 +221,7 @@ pub(crate) struct Group {
     /// Where what its branch allows is counted, for this job alone.
     branch_memory: Option<Controller>,
     /// Removed after this one.
-    within: Option<Arc<Branch>>,
+    within: Option<Arc<JobBranch>>,
 }
 
 impl Group {

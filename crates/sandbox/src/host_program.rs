@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 use tokio::sync::{oneshot, watch};
 
-use crate::cgroup::Branch;
+use crate::cgroup::JobBranch;
 use crate::spec::Exit;
 
 /// One that runs. Whoever has it can end it; it is collected when it ends.
@@ -36,7 +36,7 @@ type Order = (Command, oneshot::Sender<io::Result<Child>>);
 
 impl HostProgram {
     /// Starts a program in a process group of its own, without input. Within a branch it shares its limits.
-    pub async fn start(mut command: Command, branch: Option<&Arc<Branch>>) -> io::Result<HostStart> {
+    pub async fn start(mut command: Command, branch: Option<&Arc<JobBranch>>) -> io::Result<HostStart> {
         let group = branch.map(|branch| branch.open_group()).transpose()?;
         if let Some(group) = &group {
             let joins: Vec<OwnedFd> = group.joins().iter().map(OwnedFd::try_clone).collect::<io::Result<_>>()?;

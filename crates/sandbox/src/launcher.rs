@@ -9,7 +9,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rustix::process::{Pid, PidfdFlags, Signal};
 
-use crate::cgroup::{Branch, Cgroups, SharedLimits};
+use crate::cgroup::{Cgroups, JobBranch, SharedLimits};
 use crate::epoll::EpollGauge;
 use crate::fault::{At, Failure, SandboxError, SandboxFuture, Step};
 use crate::order::{BindOrder, Bytes, LauncherOrder, LauncherReply, MaskOrder, OpenOrder, ShareOrder, Uncovered};
@@ -76,7 +76,7 @@ impl Launcher {
     }
 
     /// Makes a branch: jobs whose [`crate::JobSpec`] names it share these limits, and those of the branch that it lies in.
-    pub fn branch(&self, limits: &SharedLimits, within: Option<&Arc<Branch>>) -> Result<Arc<Branch>, SandboxError> {
+    pub fn branch(&self, limits: &SharedLimits, within: Option<&Arc<JobBranch>>) -> Result<Arc<JobBranch>, SandboxError> {
         self.cgroups.open_branch(limits, within).map(Arc::new).map_err(SandboxError::io("making the cgroup of a branch"))
     }
 

@@ -55,7 +55,7 @@ mod template;
 mod terminal;
 mod workspace;
 
-pub use cgroup::{Branch, SharedLimits};
+pub use cgroup::{JobBranch, SharedLimits};
 pub use changes::{Change, ChangeKind, Changes, FileKind, Refused, changes};
 pub use code::{release_code, release_heap, share_heaps};
 pub use disk::{DiskUse, Overfull, measure};

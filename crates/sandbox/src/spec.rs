@@ -89,7 +89,7 @@ pub struct JobSpec {
     pub profile: Profile,
     pub limits: Limits,
     /// Jobs with which it shares limits.
-    pub branch: Option<std::sync::Arc<crate::Branch>>,
+    pub branch: Option<std::sync::Arc<crate::JobBranch>>,
     /// Ways out of the room; whoever started the job listens at them.
     pub doors: Vec<Door>,
     /// Its streams are a terminal of the room's, which becomes its own: with job control, and signals for keys.

@@ -109,6 +109,15 @@ fn a_cap_of_a_day_holds_for_a_branch_of_the_tree() {
     assert_eq!((&day["cap"], &hour["cap"]), (&json!(5_000), &json!(4_000)));
     assert!(day["used"].as_u64() > Some(0), "{caps}");
     assert!(tree.site.ok(&["info", "lead"]).contains("of 5,000"), "{}", tree.site.ok(&["info", "lead"]));
+    // Who used it, on which machine, for what, in which tier, and of whom.
+    let node = tree.site.json(&["info", "lead"])["program"]["node"].as_str().unwrap().to_owned();
+    let task = tree.records("task.finished").len();
+    for (by, name) in [("node", &*node), ("tier", "tactical"), ("model", "demo/scripted"), ("task", &*format!("task-{task}"))] {
+        let rows = tree.site.json(&["usage", "--by", by])["rows"].clone();
+        assert_eq!((rows.as_array().unwrap().len(), &rows[0]["name"], &rows[0]["requests"]), (1, &json!(name), &json!(1)), "{by}: {rows}");
+    }
+    let users = tree.site.json(&["usage", "--by", "user"])["rows"].clone();
+    assert_eq!(users[0]["name"], tree.site.json(&["info", "lead"])["user"], "{users}");
     // A child has no more for a day than its parent.
     let refused = tree.site.skep(&["spawn", "greedy", "--role", "worker", "--parent", "lead", "--tokens-per-day", "5001"]);
     let refused = (refused.status.success(), crate::common::text(&refused));

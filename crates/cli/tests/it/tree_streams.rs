@@ -41,7 +41,7 @@ fn a_reader_that_does_not_read_holds_up_the_writer_and_no_memory() {
     let numbers: Vec<u64> = said.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse().ok()).collect();
     let [held, all, back, read] = numbers[..] else { panic!("{said}") };
     // Windows and buffers of both agents and of two sockets lie on the way; the kernel itself has a few pieces.
-    assert!(held >= 4 * PIECE && held < 16 << 20, "{said}");
+    assert!((4 * PIECE..16 << 20).contains(&held), "{said}");
     assert_eq!((read, back), (all, 0), "nothing of it is lost: {said}");
     let (_, closed) = streams(&tree, 2);
     assert!(closed.iter().any(|closed| [&closed["sent"], &closed["received"]].contains(&&json!(all))), "{closed:?}");

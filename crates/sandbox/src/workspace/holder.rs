@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rustix::process::Signal;
 use tokio::sync::oneshot;
 
-use crate::cgroup::{Branch, Cgroups, Group};
+use crate::cgroup::{Cgroups, Group, JobBranch};
 use crate::dying::UnclaimedJob;
 use crate::fault::SandboxError;
 use crate::link::{JobSlot, Link, Unreported};
@@ -23,7 +23,12 @@ pub(super) struct HeldRoom {
 
 impl HeldRoom {
     /// Starts a job and waits until its first process runs.
-    pub(super) async fn start(&self, order: JobOrder, files: Vec<OwnedFd>, branch: Option<&Arc<Branch>>) -> Result<Underway, SandboxError> {
+    pub(super) async fn start(
+        &self,
+        order: JobOrder,
+        files: Vec<OwnedFd>,
+        branch: Option<&Arc<JobBranch>>,
+    ) -> Result<Underway, SandboxError> {
         let group = self.cgroups.open(&order.limits, branch).map_err(SandboxError::io("making a cgroup"))?.map(Arc::new);
         let (mut place, started, unreported) = self.link.expect()?;
         let joins = group.iter().flat_map(|group| group.joins());

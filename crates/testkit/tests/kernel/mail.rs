@@ -365,7 +365,6 @@ async fn events(kernel: Arc<Kernel>) -> Result<(), String> {
     Ok(())
 }
 
-/// Followers see the beginnings of messages: of all the operator, of its own branch a process, and a secret nobody.
 async fn previews(kernel: Arc<Kernel>) -> Result<(), String> {
     let tree = &kernel.tree;
     let lead = spawn(tree, Pid::KERNEL, "lead", ProcessRole::Lead).await?;
@@ -375,7 +374,6 @@ async fn previews(kernel: Arc<Kernel>) -> Result<(), String> {
     let mut followers = [Pid::OPERATOR, lead, stranger].map(|by| tree.events(by, None));
     let body = r#"{"trace_id": "t-7", "trace_span": "s-1", "text": "the key is hunter2-the-secret"}"#;
     tree.send(one, message(lead, "report", body)).await.map_err(text)?;
-    // It is read, answered and gone with its body before anybody of them looks.
     let mut reader = tree.subscribe(lead, QueueFilter::default()).await.map_err(text)?;
     next(&mut reader).await?;
     drop(reader);
@@ -383,15 +381,13 @@ async fn previews(kernel: Arc<Kernel>) -> Result<(), String> {
     for follower in &mut followers {
         for _ in 0..2 {
             let event = tokio::time::timeout(Duration::from_secs(10), follower.next()).await.map_err(text)?.ok_or("it ended")?;
-            seen.push((event.kind, event.payload_preview, event.trace_id, event.trace_span));
+            seen.push([event.kind, event.payload_preview, event.trace_id, event.trace_span]);
         }
     }
     let shown = r#"{"text":"the key is [redacted]","trace_id":"t-7","trace_span":"s-1"}"#;
-    let told = |kind: &str| (kind.to_owned(), shown.to_owned(), "t-7".to_owned(), "s-1".to_owned());
-    let hidden = |kind: &str| (kind.to_owned(), String::new(), String::new(), String::new());
-    let (sent, delivered) = ("message_sent", "message_delivered");
-    assert_eq!(seen[..4], [told(sent), told(delivered), told(sent), told(delivered)]);
-    assert_eq!(seen[4..], [hidden(sent), hidden(delivered)], "between others, a stranger sees that there was one");
+    let both = |of: [&str; 3]| ["message_sent", "message_delivered"].map(|kind| [kind, of[0], of[1], of[2]].map(str::to_owned));
+    assert_eq!(seen[..4], [both([shown, "t-7", "s-1"]), both([shown, "t-7", "s-1"])].concat());
+    assert_eq!(seen[4..], both(["", "", ""]), "between others, a stranger sees that there was one");
     Ok(())
 }
 

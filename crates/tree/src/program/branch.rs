@@ -6,7 +6,7 @@
 use super::failed;
 use crate::Tree;
 use gate::RoomRuntime;
-use sandbox::{Branch, SharedLimits};
+use sandbox::{JobBranch, SharedLimits};
 use std::sync::{Arc, Weak};
 use world::{Code, Fault, Pid, Process, ProgramLimits, Refusal};
 
@@ -18,7 +18,7 @@ const MEMORY_MB_MAX: u64 = 1 << 30;
 const CPU_MILLI_MAX: u64 = 10_000_000;
 
 /// The branch of a process, as long as somebody is in it.
-pub(crate) type KnownBranch = (SharedLimits, Weak<Branch>);
+pub(crate) type KnownBranch = (SharedLimits, Weak<JobBranch>);
 
 fn shared(limits: &ProgramLimits) -> Option<SharedLimits> {
     let shared = SharedLimits {
@@ -56,7 +56,7 @@ impl Tree {
     }
 
     /// The branch that a program is started in: that of its process, within those of all above it that have limits.
-    pub(super) fn branch_of(&self, pid: Pid) -> Result<Option<Arc<Branch>>, Fault> {
+    pub(super) fn branch_of(&self, pid: Pid) -> Result<Option<Arc<JobBranch>>, Fault> {
         let mut line: Vec<(Pid, SharedLimits)> = self.ledger.look(|world| {
             let limited = |process: &Process| Some((process.pid, shared(process.limits()?)?));
             // One that ended bounds those it left.
@@ -65,7 +65,7 @@ impl Tree {
         line.reverse();
         let mut known = self.branches.lock();
         known.retain(|_, (_, branch)| branch.strong_count() > 0);
-        let mut around: Option<(SharedLimits, Arc<Branch>)> = None;
+        let mut around: Option<(SharedLimits, Arc<JobBranch>)> = None;
         for (of, limits) in line {
             // What a child has of its parent is its parent's: they share it.
             if around.as_ref().is_some_and(|(outer, _)| *outer == limits) {

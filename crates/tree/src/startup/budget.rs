@@ -53,7 +53,7 @@ fn add(budget: &mut Budget, name: &str, amount: &WrittenAmount) -> Result<(), St
     }
     let tier = if name == "total" { ALL_TIERS } else { name };
     if tier != ALL_TIERS && Tier::parse(tier).is_none() {
-        return Err("it is no tier: strategic, tactical, operational, total or money".to_owned());
+        return Err("it is neither a tier nor `total` or `money`".to_owned());
     }
     let tokens = tokens(number).ok_or_else(|| format!("`{number}` is not a number of tokens"))?;
     let caps = match span {
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn what_is_no_amount_is_refused_with_its_name() {
         for (text, why) in [
-            ("opus: 5", "budget `opus`: it is no tier: strategic, tactical, operational, total or money"),
+            ("opus: 5", "budget `opus`: it is neither a tier nor `total` or `money`"),
             ("tactical: 5/week", "budget `tactical`: `week` is neither a day nor an hour"),
             ("tactical: many", "budget `tactical`: `many` is not a number of tokens"),
             ("tactical: 1.2345k", "budget `tactical`: `1.2345k` is not a number of tokens"),

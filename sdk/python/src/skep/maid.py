@@ -32,6 +32,10 @@ def memory_percent(meminfo: str) -> float:
     return 100.0 * (total - free) / total if total else 0.0
 
 
+def memory_in_use() -> float:
+    return memory_percent(Path("/proc/meminfo").read_text(encoding="utf-8"))
+
+
 def disk_percent(folder: str) -> float:
     """How much of the disk that a folder lies on is in use, as those see it who are not root."""
     disk = os.statvfs(folder)
@@ -67,7 +71,7 @@ class MemoryMonitor(Monitor):
     what = "memory"
 
     def look(self) -> float:
-        return memory_percent(Path("/proc/meminfo").read_text(encoding="utf-8"))
+        return memory_in_use()
 
 
 class DiskMonitor(Monitor):
@@ -108,5 +112,4 @@ class Maid(Agent):
 
     async def handle_task(self, task: Task) -> TaskResult:
         """Says what is in use now."""
-        memory = memory_percent(Path("/proc/meminfo").read_text(encoding="utf-8"))
-        return TaskResult(output=f"memory {memory:.0f} %, disk {disk_percent('.'):.0f} %")
+        return TaskResult(output=f"memory {memory_in_use():.0f} %, disk {disk_percent('.'):.0f} %")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import grpc
 import grpc.aio
@@ -29,7 +29,7 @@ OWN_CONNECTION: Final = ("grpc.use_local_subchannel_pool", 1)
 class ByteStream:
     """One end of a stream. `async with` closes it; iterating reads to the end of what the other writes."""
 
-    def __init__(self, channel: grpc.aio.Channel, call: grpc.aio.StreamStreamCall[Any, Any]) -> None:
+    def __init__(self, channel: grpc.aio.Channel, call: grpc.aio.StreamStreamCall[bytes, bytes]) -> None:
         self._channel = channel
         self._call = call
         self._has_finished = False
@@ -45,11 +45,7 @@ class ByteStream:
         wait_seconds: int | None = None,
     ) -> Self:
         channel = connect(OWN_CONNECTION)
-        method = channel.stream_stream(
-            METHOD,
-            request_serializer=lambda piece: BytesValue(value=piece).SerializeToString(),
-            response_deserializer=lambda data: BytesValue.FromString(data).value,
-        )
+        method: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(METHOD, packed, unpacked)
         headers = [*metadata, (PEER_HEADER, str(pid)), (STREAM_HEADER, name)]
         if wait_seconds is not None:
             headers.append((WAIT_HEADER, str(wait_seconds)))
@@ -57,15 +53,16 @@ class ByteStream:
         try:
             # Headers come when the other end is there; a refusal comes as the end of the call.
             await call.initial_metadata()
-            if call.done():
-                raise SyscallError("open_stream", await call.details() or "refused", (await call.code()).name)
+            refusal = await refusal_of(call) if call.done() else None
         except grpc.aio.AioRpcError as error:
-            await channel.close()
-            raise broken(error) from None
+            refusal = broken("open_stream", error)
         except BaseException:
             call.cancel()
             await channel.close()
             raise
+        if refusal is not None:
+            await channel.close()
+            raise refusal
         return cls(channel, call)
 
     async def write(self, data: bytes) -> None:
@@ -75,7 +72,7 @@ class ByteStream:
             try:
                 await self._call.write(bytes(view[start : start + STREAM_CHUNK_BYTES_MAX]))
             except grpc.aio.AioRpcError as error:
-                raise broken(error) from None
+                raise broken("stream", error) from None
 
     async def finish(self) -> None:
         """Says that there is no more to read for the other end. Reading goes on."""
@@ -91,12 +88,12 @@ class ByteStream:
             piece = await self._call.read()
         except grpc.aio.AioRpcError as error:
             self._is_over = True
-            raise broken(error) from None
+            raise broken("stream", error) from None
         # An empty piece says that the other end has finished; the call itself ends when both have.
-        if piece is grpc.aio.EOF or not piece:
+        if not isinstance(piece, bytes) or not piece:
             self._is_over = True
             return b""
-        return bytes(piece)
+        return piece
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self._pieces()
@@ -120,6 +117,19 @@ class ByteStream:
         await self.close()
 
 
-def broken(error: grpc.aio.AioRpcError) -> SyscallError:
+def packed(piece: bytes) -> bytes:
+    return BytesValue(value=piece).SerializeToString()
+
+
+def unpacked(data: bytes) -> bytes:
+    return BytesValue.FromString(data).value
+
+
+async def refusal_of(call: grpc.aio.StreamStreamCall[bytes, bytes]) -> SyscallError:
+    code = (await call.code()).name
+    return SyscallError("open_stream", await call.details() or code, code)
+
+
+def broken(name: str, error: grpc.aio.AioRpcError) -> SyscallError:
     code = error.code().name
-    return SyscallError("stream", error.details() or code, code)
+    return SyscallError(name, error.details() or code, code)

@@ -97,7 +97,9 @@ async def test_messages_reach_the_agent(kernel: Kernel) -> None:
         assert sent.message_id
     shown = json.loads((await kernel.execute(pid, "show", count="2"))[1])
     assert sorted(one["payload"] for one in shown) == ["one", "two"]
-    assert {(one["from"], one["type"], one["relation"], one["reply_to"]) for one in shown} == {(1, "note", "system" if SKEP_BIN else "parent", "r-1")}
+    assert {(one["from"], one["type"], one["relation"], one["reply_to"]) for one in shown} == {
+        (1, "note", "system" if SKEP_BIN else "parent", "r-1")
+    }
     assert len({one["id"] for one in shown}) == 2
 
 

@@ -68,7 +68,7 @@ impl Kernel {
                 let (tokens, micros) = (limits.max_tokens.unwrap_or(0), limits.max_cost_micros.unwrap_or(0));
                 DelegationStarted { pid: parent, task: Some(of), child: task, tokens, micros }.into()
             });
-            events.push(SessionCreated { pid, task: id, terms: Box::new(new.terms), of: new.of, fork: new.fork }.into());
+            events.push(SessionCreated { pid, task: id, terms: Box::new(new.terms), of: new.of }.into());
             events.extend(started);
             (events, Ok(task))
         })?;

@@ -8,8 +8,7 @@ use ledger::{Ledger, event_of};
 use std::collections::BTreeMap;
 use workflow::Plan;
 use world::{
-    ContextVerdict, Event, ForkPoint, IterationRecord, LessonId, PlanFinding, SessionStatus, SessionTerms, StepError, StepStatus, Stop,
-    TaskId,
+    ContextVerdict, Event, IterationRecord, LessonId, PlanFinding, SessionStatus, SessionTerms, StepError, StepStatus, Stop, TaskId,
 };
 
 /// Records that have something to say here.
@@ -27,7 +26,6 @@ pub struct SessionReport {
     pub status: SessionStatus,
     pub terms: Option<Box<SessionTerms>>,
     pub of: Option<TaskId>,
-    pub fork: Option<ForkPoint>,
     pub iteration: u32,
     /// The plan in force; `None` while there is none.
     pub plan: Option<ReportedPlan>,
@@ -121,7 +119,6 @@ impl SessionReport {
             status: SessionStatus::Created,
             terms: None,
             of: None,
-            fork: None,
             iteration: 0,
             plan: None,
             steps_made: 0,
@@ -140,7 +137,7 @@ impl SessionReport {
     fn apply(&mut self, seq: u64, at_ms: i64, event: Event) {
         (self.seq, self.records) = (seq, self.records + 1);
         match event {
-            Event::SessionCreated(e) => (self.terms, self.of, self.fork) = (Some(e.terms), e.of, e.fork),
+            Event::SessionCreated(e) => (self.terms, self.of) = (Some(e.terms), e.of),
             Event::PlannerRequested(e) => {
                 (self.iteration, self.is_planning) = (e.iteration, true);
                 self.status = SessionStatus::Planning;

@@ -94,7 +94,6 @@ pub(crate) fn show(kernel: &Kernel, params: &SessionShowParams) -> Result<Sessio
         terms: session.terms.clone(),
         seq,
         of: session.of,
-        fork: session.fork.clone(),
         iteration: session.iteration,
         plan_number: session.plan.as_ref().map_or(0, |plan| plan.number),
         steps: counts(&session),

@@ -1,7 +1,7 @@
 //! A session that somebody wants, and how one ends.
 
 use std::path::PathBuf;
-use world::{Budget, ForkPoint, RetryCause, ReviewId, SessionTerms, TaskId};
+use world::{Budget, RetryCause, ReviewId, SessionTerms, TaskId};
 
 /// A session that somebody wants.
 #[derive(Clone, Debug)]
@@ -20,13 +20,12 @@ pub struct NewSession {
     pub tags: Vec<String>,
     /// The session that delegates it.
     pub of: Option<TaskId>,
-    pub fork: Option<ForkPoint>,
 }
 
 impl NewSession {
     /// A session of the operator's, within these terms.
     pub fn new(path: PathBuf, text: String, terms: SessionTerms) -> NewSession {
-        NewSession { path, text, terms, plan: None, budget: None, record: false, tags: Vec::new(), of: None, fork: None }
+        NewSession { path, text, terms, plan: None, budget: None, record: false, tags: Vec::new(), of: None }
     }
 }
 

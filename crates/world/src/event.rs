@@ -12,11 +12,10 @@ mod table;
 use crate::world::transition::Transition;
 use crate::{
     Alternative, Answer, ArtifactId, BanId, BlockReason, Budget, CallId, CallPattern, Code, CommitWish, ContextVerdict, CostParts, CronId,
-    CronSpec, Deadline, DropReason, Ending, EscalationId, ExecuteOrder, ExecuteResult, ForkPoint, GrantId, Hands, IterationRecord,
-    LessonId, MergeId, MergePath, MessageBody, MessageId, MessagePriority, Mode, Observe, Pid, PlanFinding, ProcessExit, ProcessState,
-    Program, Recipient, Remedy, ReplyStatus, RetryCause, ReviewId, Scope, SenderRelation, SessionTerms, Severity, ShownContext, Side,
-    StepError, StepRef, StepStatus, StreamId, TaskId, Terms, TokenId, ToolList, TreeSignal, UsageTotals, UsedRoom, Visibility, World,
-    ZoneId,
+    CronSpec, Deadline, DropReason, Ending, EscalationId, ExecuteOrder, ExecuteResult, GrantId, Hands, IterationRecord, LessonId, MergeId,
+    MergePath, MessageBody, MessageId, MessagePriority, Mode, Observe, Pid, PlanFinding, ProcessExit, ProcessState, Program, Recipient,
+    Remedy, ReplyStatus, RetryCause, ReviewId, Scope, SenderRelation, SessionTerms, Severity, ShownContext, Side, StepError, StepRef,
+    StepStatus, StreamId, TaskId, Terms, TokenId, ToolList, TreeSignal, UsageTotals, UsedRoom, Visibility, World, ZoneId,
 };
 use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
@@ -238,12 +237,10 @@ events! {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         propose: bool,
     }
-    /// The task is a session: its work is done by plans, within these terms. `of` is the session that delegated it, `fork` what it goes on from.
+    /// The task is a session: its work is done by plans, within these terms. `of` is the session that delegated it.
     SessionCreated = "session.created", Security { terms: Box<SessionTerms>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         of: Option<TaskId>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        fork: Option<ForkPoint>,
     }
     /// The planner is asked for a plan; `blob` has what it is told. `round` counts what critics sent back.
     PlannerRequested = "planner.requested", Fact { iteration: u32, round: u32, planner: String,

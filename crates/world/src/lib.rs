@@ -74,8 +74,8 @@ pub use refusal::{Code, Missing, Refusal, RefusalKind};
 pub use remedy::{Listing, Remedy};
 pub use route::{Route, RouteRefusal, TargetRelation, route};
 pub use session::{
-    ActivePlan, ContextVerdict, ForkPoint, IterationRecord, Lesson, PlanConstraints, PlanFinding, PolicyProfile, Session, SessionLimits,
-    SessionMode, SessionStatus, SessionTerms, StepError, StepFinding, StepRef, StepState, StepStates, StepStatus,
+    ActivePlan, ContextVerdict, IterationRecord, Lesson, PlanConstraints, PlanFinding, PolicyProfile, Session, SessionLimits, SessionMode,
+    SessionStatus, SessionTerms, StepError, StepFinding, StepRef, StepState, StepStates, StepStatus,
 };
 pub use stored_artifact::{StoredArtifact, Visibility, readable};
 pub use task::{

@@ -105,21 +105,11 @@ pub struct PlanConstraints {
     pub success_criteria: Vec<String>,
 }
 
-/// The end of a step of another session, from which a session goes on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ForkPoint {
-    pub of: TaskId,
-    /// Number of the record that ended the step.
-    pub seq: u64,
-}
-
 /// How far a session is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Session {
     pub terms: SessionTerms,
     pub of: Option<TaskId>,
-    pub fork: Option<ForkPoint>,
     pub is_planning: bool,
     /// Counts from 1; 0 before the first plan was asked for.
     pub iteration: u32,

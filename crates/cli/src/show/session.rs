@@ -154,7 +154,6 @@ pub(crate) mod tests {
             terms: terms(),
             seq: 40,
             of: None,
-            fork: None,
             iteration: 2,
             plan_number: 2,
             steps: StepCounts { total: 7, running: 1, succeeded: 2, failed: 1, skipped: 1 },

@@ -4,7 +4,7 @@ use super::memory::LessonView;
 use super::plan::PlanView;
 use super::task::{TaskUsageView, TaskView};
 use serde::{Deserialize, Serialize};
-use world::{ContextVerdict, ForkPoint, IterationRecord, PlanFinding, ReviewId, SessionMode, SessionStatus, SessionTerms, TaskId, ZoneId};
+use world::{ContextVerdict, IterationRecord, PlanFinding, ReviewId, SessionMode, SessionStatus, SessionTerms, TaskId, ZoneId};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -98,8 +98,6 @@ pub struct SessionView {
     pub seq: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<TaskId>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fork: Option<ForkPoint>,
     /// Counts from 1; 0 before the first plan was asked for.
     pub iteration: u32,
     /// Number of the plan in force; 0 while there is none.

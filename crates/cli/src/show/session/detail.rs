@@ -96,9 +96,6 @@ fn facts(view: &SessionView, now_ms: i64, zone: &TimeZone, columns: Option<usize
     if let Some(of) = view.of {
         root = root.under(fact("part of", Line::new().name(of.to_string())));
     }
-    if let Some(fork) = &view.fork {
-        root = root.under(fact("forked", Line::new().plain("from ").name(fork.of.to_string()).plain(format!(" at record {}", fork.seq))));
-    }
     if let Some(delegate) = view.delegate {
         root = root.under(fact("delegated", Line::new().plain("a part of it to ").name(delegate.to_string())));
     }

@@ -10,10 +10,9 @@ pub fn event_line(event: &Event) -> Option<Line> {
         Event::SessionCreated(e) => {
             let kind = if e.terms.agentic { ", agentic" } else { "" };
             let line = Line::new().plain(format!("session, {}{kind}, planned by {}", e.terms.mode.as_str(), e.terms.planner));
-            match (&e.of, &e.fork) {
-                (Some(of), _) => line.faint("  part of ").name(of.to_string()),
-                (None, Some(fork)) => line.faint("  forked from ").name(fork.of.to_string()).faint(format!(" at {}", fork.seq)),
-                (None, None) => line,
+            match &e.of {
+                Some(of) => line.faint("  part of ").name(of.to_string()),
+                None => line,
             }
         }
         Event::PlannerRequested(e) => {

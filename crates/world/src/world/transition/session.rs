@@ -40,7 +40,6 @@ impl Transition for SessionCreated {
         let session = Session {
             terms: (*self.terms).clone(),
             of: self.of,
-            fork: self.fork.clone(),
             is_planning: true,
             iteration: 0,
             plan: None,

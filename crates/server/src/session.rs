@@ -9,13 +9,13 @@ use crate::view::{self, TaskExtras};
 use kernel::{Kernel, NewSession};
 use report::SessionReport;
 use std::sync::Arc;
-use wire::method::journal::RecordFilter;
+use wire::method::journal::{FindingView, RecordFilter};
 use wire::method::memory::LessonView;
 use wire::method::session::{
-    ContextView, PlanReview, ReplayKind, SessionListParams, SessionListResult, SessionReplayParams, SessionReplayResult, SessionRow,
-    SessionShowParams, SessionStartParams, SessionView, SessionWatchParams, StepCounts,
+    ContextView, PlanReview, SessionListParams, SessionListResult, SessionReplayResult, SessionRow, SessionShowParams, SessionStartParams,
+    SessionView, SessionWatchParams, StepCounts,
 };
-use wire::method::task::{DivergenceView, TaskAddResult, TaskContinueResult};
+use wire::method::task::{TaskAddResult, TaskContinueResult};
 use wire::{ErrorCode, RpcError};
 use world::{Session, StepStatus, Task, TaskId, World};
 
@@ -182,29 +182,18 @@ pub(crate) async fn resume(kernel: &Kernel, id: TaskId, by: &str) -> Result<Task
     continued(kernel, kernel.retry(id, None, by).await.map_err(rpc_error)?)
 }
 
-pub(crate) async fn replay(kernel: &Arc<Kernel>, params: SessionReplayParams) -> Result<SessionReplayResult, RpcError> {
-    let (_, session) = session_of(kernel, params.task)?;
-    let report = SessionReport::read(&kernel.ledger, params.task, None).map_err(rpc_error)?;
-    let (of, records, steps) = (params.task, report.records, session.steps_made);
-    match params.how {
-        ReplayKind::Verify => {
-            let chain = records::verify(kernel).await?;
-            let told = |found: &wire::method::journal::FindingView| match found.seq {
-                Some(seq) => format!("record {seq}: {}, {}", found.what, found.why),
-                None => format!("{}, {}", found.what, found.why),
-            };
-            let mut findings: Vec<String> = chain.findings.iter().map(told).collect();
-            findings.extend(differences(kernel, params.task, &report)?);
-            Ok(SessionReplayResult { of, task: None, records, steps, findings, divergence: None })
-        }
-        ReplayKind::Reexecute => {
-            let replayed = kernel.replay(params.task, false).await.map_err(rpc_error)?;
-            let divergence =
-                replayed.divergence.map(|found| DivergenceView { at: found.at, recorded: found.recorded, replayed: found.replayed });
-            Ok(SessionReplayResult { of, task: Some(replayed.task), records, steps, findings: Vec::new(), divergence })
-        }
-        ReplayKind::Fork { seq } => Err(RpcError::new(ErrorCode::Unsupported, format!("{of} cannot be forked at record {seq} yet"))),
-    }
+/// Checks the chain, and that its records make the session that is known.
+pub(crate) async fn replay(kernel: &Arc<Kernel>, id: TaskId) -> Result<SessionReplayResult, RpcError> {
+    let (_, session) = session_of(kernel, id)?;
+    let report = SessionReport::read(&kernel.ledger, id, None).map_err(rpc_error)?;
+    let chain = records::verify(kernel).await?;
+    let told = |found: &FindingView| match found.seq {
+        Some(seq) => format!("record {seq}: {}, {}", found.what, found.why),
+        None => format!("{}, {}", found.what, found.why),
+    };
+    let mut findings: Vec<String> = chain.findings.iter().map(told).collect();
+    findings.extend(differences(kernel, id, &report)?);
+    Ok(SessionReplayResult { of: id, records: report.records, steps: session.steps_made, findings })
 }
 
 /// Where the world says something else of a session than its records do.

@@ -17,7 +17,7 @@ pub(crate) async fn dispatch(call: MethodCall, caller: &Caller, to: Responder) {
         MethodCall::SessionWatch(params) => session::watch(kernel, params, to).await,
         MethodCall::SessionAbort(params) => to.answer::<table::SessionAbort>(session::abort(kernel, params.task, by).await).await,
         MethodCall::SessionResume(params) => to.answer::<table::SessionResume>(session::resume(kernel, params.task, by).await).await,
-        MethodCall::SessionReplay(params) => to.answer::<table::SessionReplay>(session::replay(kernel, params).await).await,
+        MethodCall::SessionReplay(params) => to.answer::<table::SessionReplay>(session::replay(kernel, params.task).await).await,
         MethodCall::PlanMake(params) => to.answer::<table::PlanMake>(plan::make(kernel, params).await).await,
         MethodCall::PlanCheck(params) => to.answer::<table::PlanCheck>(plan::check(kernel, params).await).await,
         MethodCall::MemoryList(Nothing {}) => to.answer::<table::MemoryList>(Ok(memory::list(kernel))).await,

@@ -139,6 +139,10 @@ pub(crate) async fn undo(kernel: &Kernel, params: &MergeUndoParams, by: &str) ->
 }
 
 pub(crate) async fn replay(kernel: &Kernel, params: &TaskReplayParams) -> Result<TaskReplayResult, RpcError> {
+    if kernel.ledger.task(params.task).map_err(rpc_error)?.session.is_some() {
+        let what = format!("{} is a session, and plans are not carried out on recorded answers", params.task);
+        return Err(RpcError::new(ErrorCode::Unsupported, what).fix(format!("`skep session replay {}` checks its record", params.task)));
+    }
     let ReplayReport { task, of, calls, requests, divergence } = kernel.replay(params.task, params.timing).await.map_err(rpc_error)?;
     let divergence = divergence.map(|found| DivergenceView { at: found.at, recorded: found.recorded, replayed: found.replayed });
     Ok(TaskReplayResult { task, of, calls, requests, divergence })

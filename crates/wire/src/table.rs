@@ -48,8 +48,7 @@ use crate::method::queue::{QueueChangeParams, QueueListParams, QueueListResult, 
 use crate::method::review::{ReviewAnswerParams, ReviewListParams, ReviewListResult, ReviewShowParams, ReviewView};
 use crate::method::sandbox::{SandboxListResult, SandboxRunParams, SandboxTemplatesParams, SandboxTemplatesResult};
 use crate::method::session::{
-    SessionListParams, SessionListResult, SessionReplayParams, SessionReplayResult, SessionShowParams, SessionStartParams, SessionView,
-    SessionWatchParams,
+    SessionListParams, SessionListResult, SessionReplayResult, SessionShowParams, SessionStartParams, SessionView, SessionWatchParams,
 };
 use crate::method::skill::{SkillListParams, SkillListResult};
 use crate::method::talk::{TalkOpenParams, TalkOpenResult, TalkWatchParams};
@@ -321,8 +320,8 @@ table! {
     SessionAbort = "session.abort" (TaskIdParams) -> SessionView, [Operator] Changes Once Finishes OPEN;
     /// Has a session go on where it stopped.
     SessionResume = "session.resume" (TaskIdParams) -> TaskContinueResult, [Operator] Changes Once Finishes OPEN;
-    /// Checks a session's record, carries it out once more on that record, or begins another one from a step of it.
-    SessionReplay = "session.replay" (SessionReplayParams) -> SessionReplayResult, [Operator] Changes Once Finishes OPEN;
+    /// Checks the journal, and that a session's records make the session that is known. Nothing runs.
+    SessionReplay = "session.replay" (TaskIdParams) -> SessionReplayResult, [Operator] Reads Once Finishes OPEN;
     /// Has a plan made that nobody carries out.
     PlanMake = "plan.make" (PlanMakeParams) -> PlanMakeResult, [Operator] Changes Once Finishes OPEN;
     /// What critics and the policy in force have against a plan.

@@ -129,12 +129,7 @@ impl Transcript {
                 page.because("why", &e.reason);
             }
             Event::TaskCancelled(e) => page.push(Line::new().faint("○ ").strong("cancelled").faint(format!(" by {}", e.by))),
-            // Its calls are told, so what began and what was written is not.
-            Event::StepStarted(_) | Event::PlanReceived(_) | Event::SessionCreated(_) => {}
-            event => match session::event_line(event) {
-                Some(line) => page.push(Line::new().plain("  ").join(line)),
-                None => kept_and_continued(event, &mut page),
-            },
+            event => kept_and_continued(event, &mut page),
         }
         page
     }
@@ -184,7 +179,14 @@ fn kept_and_continued(event: &Event, page: &mut Page) {
             page.push(Line::new().faint(format!("  {} kept{left}{look}", plural(e.files, "file"))));
         }
         Event::WorkDropped(e) => page.push(Line::new().faint(format!("  its kept changes are gone: {}", e.reason))),
-        _ => {}
+        event => in_session(event, page),
+    }
+}
+
+/// What happens to plans. The calls of steps are told, so what began and what was written is not.
+fn in_session(event: &Event, page: &mut Page) {
+    if !matches!(event, Event::StepStarted(_) | Event::PlanReceived(_) | Event::SessionCreated(_)) {
+        page.0.extend(session::event_line(event).map(|line| Line::new().plain("  ").join(line)));
     }
 }
 

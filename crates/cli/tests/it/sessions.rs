@@ -251,6 +251,8 @@ fn a_story_is_told_from_any_record_and_holds() {
     assert_eq!(steps(&before).last().unwrap(), &("keep".to_owned(), "-".to_owned()));
     let held = site.ok(&["session", "replay", "task-1"]);
     assert!(held.contains("✓ task-1 holds: ") && held.contains("nothing differs"), "{held}");
+    let no = site.fails(12, &["replay", "task-1"]);
+    assert!(no.contains("task-1 is a session") && no.contains("skep session replay task-1"), "{no}");
     let told = site.ok(&["log", "task-1"]);
     assert!(told.contains("✓ plan 1  Say in NOTES.md") && told.contains("✓ Writing NOTES.md"), "{told}");
 }

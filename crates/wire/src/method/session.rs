@@ -2,7 +2,7 @@
 
 use super::memory::LessonView;
 use super::plan::PlanView;
-use super::task::{DivergenceView, TaskUsageView, TaskView};
+use super::task::{TaskUsageView, TaskView};
 use serde::{Deserialize, Serialize};
 use world::{ContextVerdict, ForkPoint, IterationRecord, PlanFinding, ReviewId, SessionMode, SessionStatus, SessionTerms, TaskId, ZoneId};
 
@@ -165,39 +165,14 @@ pub struct SessionWatchParams {
     pub after_seq: Option<u64>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SessionReplayParams {
-    pub task: TaskId,
-    /// What is done with its record.
-    pub how: ReplayKind,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ReplayKind {
-    /// The chain is checked, and that its records make the session that is known.
-    Verify,
-    /// Its plans are carried out once more on what its tools and models answered.
-    Reexecute,
-    /// A new session goes on from the end of a step, at this record.
-    Fork { seq: u64 },
-}
-
-/// What came of a replay.
+/// What came of checking a session's record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionReplayResult {
     pub of: TaskId,
-    /// The session that was made for it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub task: Option<TaskId>,
     /// Records and steps that were looked at.
     pub records: u64,
     pub steps: u64,
-    /// What is wrong with the chain.
+    /// What is wrong with the chain, and where the world says something else than its records.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<String>,
-    /// Where it went another way.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub divergence: Option<DivergenceView>,
 }

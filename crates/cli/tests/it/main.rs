@@ -68,6 +68,7 @@ mod tree_phases;
 mod tree_site;
 mod tree_startup;
 mod tree_streams;
+mod tree_tiers;
 mod undo;
 mod usage;
 mod users;

@@ -2,7 +2,7 @@
 //!
 //! **Invariant.** It only narrows. What it does not refuse is still for the policy to allow.
 
-use policy::{Facts, RealPath};
+use policy::RealPath;
 use workflow::{CallScope, ScopeVerdict, judge_scope};
 use world::{Code, PlanConstraints, PolicyProfile, Refusal, TaskId, World};
 
@@ -48,7 +48,7 @@ impl SessionScope {
         self
     }
 
-    pub fn object_to(&self, facts: &Facts<'_>) -> Option<ScopeObjection> {
+    pub fn object_to(&self, facts: &policy::Facts<'_>) -> Option<ScopeObjection> {
         let named: Vec<String> = facts.paths.iter().map(|path| RealPath::as_str(*path).to_owned()).collect();
         // Where a program works says nothing of where it reaches.
         let is_whole = named.iter().all(|path| path == ".");

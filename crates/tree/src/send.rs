@@ -33,7 +33,7 @@ impl Tree {
         let call = TreeCall { by, tool: "message.send", input, about: Some(TreeRequest::Send { to }), read_only: false };
         let sent = self
             .commit_asked(call, asked, |world, _, now_ms| {
-                let (events, arrivals, unseen_by) = mail.events(world, by, now_ms)?;
+                let SentMail { events, arrivals, unseen_by } = mail.events(world, by, now_ms)?;
                 let id = arrivals[0].id;
                 if let Some(preview) = &preview {
                     self.mail.previews.keep(id, preview);
@@ -58,6 +58,15 @@ pub(crate) struct Outgoing {
     blob: Option<String>,
 }
 
+/// A message on its way.
+pub(crate) struct SentMail {
+    pub events: Vec<Event>,
+    /// What arrives by it, the message first.
+    pub arrivals: Vec<Arrival>,
+    /// Who was to see it and has too many to see already.
+    pub unseen_by: Option<Pid>,
+}
+
 impl Outgoing {
     /// A short body goes beside the record, a longer one is kept now.
     pub fn new(tree: &Tree, mut order: MessageOrder) -> Result<Outgoing, Stop> {
@@ -70,8 +79,8 @@ impl Outgoing {
         })
     }
 
-    /// What sending it does to the world, what arrives by it, the message first, and who was to see it and has too many to see already.
-    pub fn events(&self, world: &World, by: Pid, now_ms: i64) -> Result<(Vec<Event>, Vec<Arrival>, Option<Pid>), Refusal> {
+    /// What sending it comes to.
+    pub fn events(&self, world: &World, by: Pid, now_ms: i64) -> Result<SentMail, Refusal> {
         let MessageOrder { to, .. } = &self.order;
         let way = way(world, by, to)?;
         room_for(world, to)?;
@@ -99,7 +108,7 @@ impl Outgoing {
         let unseen_by = way.seen_by.filter(|above| copy.is_none() && is_alive(above));
         let events: Vec<MessageSent> = std::iter::once(sent).chain(copy).collect();
         let arrivals = events.iter().map(|event| arrival(world, event, now_ms)).collect();
-        Ok((events.into_iter().map(Event::from).collect(), arrivals, unseen_by))
+        Ok(SentMail { events: events.into_iter().map(Event::from).collect(), arrivals, unseen_by })
     }
 }
 

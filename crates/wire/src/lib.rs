@@ -24,7 +24,7 @@ pub use socket::{SocketError, open_socket_dir, socket_path};
 /// The nouns that methods speak of, so that a client needs no other crate.
 pub use world::{
     Account, Alternative, Answer, ArtifactId, AtCap, BanId, BrainReport, Budget, By, CallId, CallPattern, CommitWish, Constraints,
-    ContextVerdict, CronAction, CronEntry, CronId, CronRun, CronSpec, DropReason, EndReason, Event, ExecuteResult, ForkPoint, GrantId,
+    ContextVerdict, CronAction, CronEntry, CronId, CronRun, CronSpec, DropReason, EndReason, Event, ExecuteResult, GrantId,
     IterationRecord, LessonId, Listing, MergeId, MergePath, MergeState, MessageId, MessagePriority, MissedRule, Mode, NOT_CHOSEN, NetUse,
     Observe, OverlapRule, PathChange, Pid, PlanConstraints, PlanFinding, PolicyProfile, PreflightCode, ProcessExit, ProcessRole,
     ProcessState, Program, ProgramLimits, ProgramRuntime, ProgramSchedule, Rate, Refusal, Remedy, RetryCause, ReviewId, Scope,

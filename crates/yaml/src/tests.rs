@@ -138,11 +138,7 @@ fn a_long_word_with_many_aliases_is_refused_before_it_is_copied() {
     assert!(told.contains("anchors and aliases stand for more than 16777216 bytes"), "{told}");
     let read = from_str::<Value>(&file(1_000, 10_000)).unwrap();
     assert_eq!(read["b"].as_array().unwrap().len(), 10_000, "short words may have many");
-    let nested = format!(
-        "{}{}{}",
-        "&a [".repeat(1),
-        (0..60).map(|level| format!("&n{level} [")).collect::<String>(),
-        format!("{}{}", "y".repeat(1_000_000), "]".repeat(61))
-    );
+    let levels: String = (0..60).map(|level| format!("&n{level} [")).collect();
+    let nested = format!("&a [{levels}{}{}", "y".repeat(1_000_000), "]".repeat(61));
     assert!(from_str::<Value>(&nested).unwrap_err().to_string().contains("anchors and aliases"), "anchors are copies too");
 }

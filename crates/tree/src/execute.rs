@@ -256,13 +256,17 @@ impl Tree {
             Ok(live) => live,
             Err(fault) => return failed(fault.to_string()),
         };
+        let order = task.order.unwrap_or_default();
+        let wire_id = if order.label.is_empty() { id.to_string() } else { order.label.clone() };
+        // Before it runs on record: whoever sees it run finds it here, to interrupt it.
+        let (taken, over) = (watch::Sender::new(false), watch::Sender::new(None));
+        let mut used_up = over.subscribe();
+        self.running.lock().insert(id, RunningTask { pid, wire_id: wire_id.clone(), taken, partial: None, over });
         match self.begin_task(id).await {
             Ok(true) => {}
             Ok(false) => return failed("its process ended".to_owned()),
             Err(fault) => return failed(fault.to_string()),
         }
-        let order = task.order.unwrap_or_default();
-        let wire_id = if order.label.is_empty() { id.to_string() } else { order.label.clone() };
         let context = match order.context.as_deref().map(|blob| self.ledger.blob(blob)).transpose() {
             Ok(context) => context.unwrap_or_default(),
             Err(fault) => return failed(fault.to_string()),
@@ -276,9 +280,6 @@ impl Tree {
             parent_task_id: order.parent_task.clone().unwrap_or_default(),
             ..TaskRequest::default()
         };
-        let (taken, over) = (watch::Sender::new(false), watch::Sender::new(None));
-        let mut used_up = over.subscribe();
-        self.running.lock().insert(id, RunningTask { pid, wire_id: wire_id.clone(), taken, partial: None, over });
         let host = TaskHost::new(Arc::clone(self), &live, id);
         let drive = live.link.execute(request, None).drive(&host);
         tokio::pin!(drive);

@@ -6,8 +6,9 @@
 use crate::Tree;
 use crate::execute::INTERRUPT_MAX;
 use std::sync::Arc;
+use tokio::sync::watch;
 use world::event::TaskTaken;
-use world::{Event, Pid, TaskId};
+use world::{Event, Pid, TaskId, TaskState, World};
 
 impl Tree {
     /// Interrupts what a process works on; what there is of it is kept.
@@ -17,10 +18,16 @@ impl Tree {
             let running = self.running.lock();
             running.iter().filter(|(_, task)| task.pid == pid).map(|(id, task)| (*id, task.wire_id.clone())).collect()
         };
-        for (id, wire_id) in running {
-            let mut answer = live.link.interrupt(&wire_id, reason).await;
+        // One that waits for its turn is not worked on.
+        let is_begun = |world: &World, id: &TaskId| world.tasks.get(id).is_some_and(|task| task.state != TaskState::Queued);
+        let begun = self.ledger.look(|world| running.into_iter().filter(|(id, _)| is_begun(world, id)).collect::<Vec<_>>());
+        for (id, wire_id) in begun {
             // On record a task runs before its program has it, which then knows of none.
-            if answer.as_ref().is_ok_and(|answer| !answer.acknowledged) && self.is_taken_now(id).await {
+            let untaken = self.untaken(id);
+            let mut answer = live.link.interrupt(&wire_id, reason).await;
+            if let (Some(taken), Ok(false)) = (untaken, answer.as_ref().map(|answer| answer.acknowledged))
+                && is_taken(taken).await
+            {
                 answer = live.link.interrupt(&wire_id, reason).await;
             }
             match answer {
@@ -34,14 +41,11 @@ impl Tree {
         }
     }
 
-    /// Waits until the program has a task that it did not have before. False where it had it, or never gets it.
-    async fn is_taken_now(&self, id: TaskId) -> bool {
-        let Some(mut taken) = self.running.lock().get(&id).map(|running| running.taken.subscribe()) else { return false };
-        if *taken.borrow() {
-            return false;
-        }
-        // Dropped with the task.
-        matches!(tokio::time::timeout(INTERRUPT_MAX, taken.wait_for(|taken| *taken)).await, Ok(Ok(_)))
+    /// Tells when a program has a task that it does not have yet.
+    fn untaken(&self, id: TaskId) -> Option<watch::Receiver<bool>> {
+        let taken = self.running.lock().get(&id)?.taken.subscribe();
+        let is_taken = *taken.borrow();
+        (!is_taken).then_some(taken)
     }
 
     /// A program has its task: on record, for whoever waits for that.
@@ -63,4 +67,10 @@ impl Tree {
             }
         });
     }
+}
+
+/// Waits until a program has its task. False where it never gets it.
+async fn is_taken(mut taken: watch::Receiver<bool>) -> bool {
+    // Its other end goes with the task.
+    matches!(tokio::time::timeout(INTERRUPT_MAX, taken.wait_for(|taken| *taken)).await, Ok(Ok(_)))
 }

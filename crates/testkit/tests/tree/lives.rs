@@ -187,7 +187,8 @@ async fn timed(ground: Ground) -> Result<(), String> {
     ground.tree().signal(Pid::OPERATOR, pid, TreeSignal::Int, "enough").await.map_err(|stop| stop.to_string())?;
     let no = run.await.map_err(|error| error.to_string())?.unwrap_err();
     assert_eq!(no.to_string(), "task failed: interrupted: enough");
-    assert_eq!(ground.events(&["task.taken"]).len(), 2, "both were on record as taken");
+    // The first is on record as taken; the second may have ended before that was written.
+    assert!(matches!(ground.events(&["task.taken"]).first(), Some(Event::TaskTaken(taken)) if taken.pid == pid && taken.incarnation == 1));
     // One that hears nothing is killed.
     let deaf = ground.spawn(agent("deaf", ProcessRole::Agent, "tried:Crashes")).await?;
     let order = tree::TaskOrder { timeout: Some(Duration::from_secs(1)), ..task("deaf", &[("seconds", "60")]) };

@@ -176,7 +176,9 @@ impl Tree {
         let mut variables = self.variables.clone();
         variables.extend(self.contract_variables(plan, &core));
         // On the socket its credentials prove who it is; on a port, this.
-        variables.push(("SKEP_SECRET".to_owned(), self.secrets.issue(plan.process.pid.0).map_err(failed)?));
+        let secret = self.secrets.issue(plan.process.pid.0).map_err(failed)?;
+        self.ledger.redactor.register(&secret);
+        variables.push(("SKEP_SECRET".to_owned(), secret));
         let branch = self.branch_of(plan.process.pid)?;
         let mut started = None;
         for python in ["python3", "python"] {

@@ -182,7 +182,7 @@ mod tests {
         assert_eq!(error.fix.as_deref(), Some("`skep help diff` says what it takes"));
         let kinds = told("skep journal log --kind nonsense").what;
         assert!(kinds.contains(" call, ") && kinds.ends_with("zone]") && !kinds.contains("call."), "{kinds}");
-        assert!(told("skep usage --by week").what.ends_with("day, task]"));
+        assert!(told("skep usage --by week").what.ends_with("task, node]"));
     }
 
     #[test]

@@ -37,7 +37,7 @@ struct Show {}
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  skep budget set 1 --money 20 --ask\n  skep budget set 3 --tokens strategic=200000 --tokens all=2000000\n  \
-skep budget set 1 --money-per-day 5 --tokens-per-day strategic=100000 --tokens-per-hour all=200000\n  \
+skep budget set 1 --money-per-day 5 --tokens-per-hour all=200000\n  \
 skep budget set 3 --requests-per-minute 30 --context 100000\n  skep budget set 3 --none\n\n\
 Days and hours are those of UTC; what was spent in them before counts. Replaces the whole budget of that process; what is already spent counts. At 80 % of a cap that does not pass by itself you are told once: in the task's log, here, \
 and by the program in `review: {notify: …}` of $SKEP_HOME/config.yml. `--money 0` stops everything that costs money.",

@@ -30,7 +30,7 @@ fn a_tree_grows_shows_and_ends() {
     let all = site.json(&["ps"])["processes"].clone();
     let found = all.as_array().unwrap().iter().find(|process| process["pid"] == first).unwrap();
     assert_eq!((found["parent"].as_u64(), &found["program"]["role"]), (Some(queen), &serde_json::json!("worker")));
-    says(&site.ok(&["info", "first"]), &["first", "worker, operational", "nothing: it is virtual", "at most 5,000"]);
+    says(&site.ok(&["info", "first"]), &["first", "worker, operational", "nothing: it is virtual", "0 of 5,000"]);
     assert_eq!(site.json(&["info", &second.to_string()])["name"], "second");
     says(&site.ok(&["nice", "first", "5"]), &["✓ first has priority 5"]);
     says(&site.ok(&["signal", "first", "STOP"]), &["✓ first has the signal"]);

@@ -131,7 +131,7 @@ async fn routes(kernel: Arc<Kernel>) -> Result<(), String> {
     tree.inbox(lead, two).await.map_err(text)?;
     tree.inbox(Pid::OPERATOR, one).await.map_err(text)?;
     let gone = refusal(tree.send(one, message(Pid(999), "x", "")).await)?;
-    assert_eq!(gone.code, Code::Denied, "{gone}");
+    assert_eq!(gone.code, Code::NotFound, "{gone}");
     Ok(())
 }
 

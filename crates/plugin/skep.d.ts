@@ -36,6 +36,8 @@ interface Call {
   readonly zone: string;
   readonly mode: "ask" | "act";
   readonly workflow_state: string;
+  /** strict, explore or debug; empty where tests need not come first. */
+  readonly session_mode: string;
   /** What the tool is given, with secrets taken out. */
   readonly input: unknown;
 }

@@ -19,11 +19,6 @@ pub(crate) const ENGINE_BYTES: usize = 96 << 20;
 /// Native stack of a rule. The child's main thread has 8 MiB.
 pub(crate) const STACK_BYTES: usize = 1 << 20;
 
-/// Stack of the thread that parses a rule file: the template's 128 MiB are for it, the tree and the engine, one after the other.
-pub(crate) const STRIP_STACK_BYTES: usize = 32 << 20;
-/// Brackets within brackets in a rule file; people write ten. A parser needs about a kilobyte of stack for each.
-pub(crate) const NESTING: usize = 1_000;
-
 /// One message between kernel and child. A call or a set of rules beyond it is refused.
 pub(crate) const FRAME_BYTES: usize = 1 << 20;
 /// A rule's reason or hint, in UTF-16 units as the engine counts: a person reads it.

@@ -4,7 +4,8 @@ use proptest::prelude::*;
 use rquickjs::{Context, Runtime};
 
 use super::strip;
-use crate::limits::{FRAME_BYTES, NESTING};
+use crate::limits::FRAME_BYTES;
+use typescript::NESTING_MAX as NESTING;
 
 /// Cases apart by `====`: a source, `----`, and what becomes of it. `·` is a blank where something else stood; an error is `! ` with its
 /// place. `SKEP_UPDATE=1` rewrites the lower halves; read the diff before you commit it.

@@ -14,6 +14,13 @@ pub(super) struct SyntaxNode {
     start: u32,
 }
 
+impl SyntaxNode {
+    /// Its kind, its depth, and its first token by a function that finds the token at a byte.
+    pub(super) fn at_token(&self, token: impl Fn(u32) -> usize) -> (u8, u32, usize) {
+        (self.kind, self.depth, token(self.start))
+    }
+}
+
 /// The nodes of a program, except those within `gone`, which is sorted and does not overlap.
 pub(super) fn of(program: &Program<'_>, gone: &[Span]) -> Vec<SyntaxNode> {
     let mut walk = Walk { gone, nodes: Vec::new(), depth: 0, within: 0 };

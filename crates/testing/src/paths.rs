@@ -1,0 +1,327 @@
+//! Which files of a project are tests, which only help them, and which tell a runner what to run.
+//!
+//! By their names alone. What a name does not tell is source: a test in a file of another name is found by its runner, and then its run names it.
+
+use crate::lex::SourceLanguage;
+use serde::{Deserialize, Serialize};
+
+/// What a file is to the tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FileRole {
+    /// Has tests, or is code beside them that they use.
+    Test,
+    /// What tests compare with: data in a folder of tests.
+    Fixture,
+    /// What a run once wrote down and later runs compare with.
+    Snapshot,
+    /// Tells a runner what to run, and how.
+    RunnerConfig,
+    /// Everything else. A source in Rust may have tests of its own inside.
+    Source,
+}
+
+/// Folders whose files are tests or belong to them.
+const TEST_FOLDERS: [&str; 8] = ["tests", "test", "__tests__", "spec", "specs", "testdata", "e2e", "__mocks__"];
+
+/// Files by which runners are told what to do, wherever they are.
+const CONFIG_NAMES: [&str; 40] = [
+    "pytest.ini",
+    ".pytest.ini",
+    "pytest.toml",
+    ".pytest.toml",
+    "setup.py",
+    "conftest.py",
+    "tox.ini",
+    "setup.cfg",
+    "pyproject.toml",
+    "noxfile.py",
+    ".coveragerc",
+    "sitecustomize.py",
+    "usercustomize.py",
+    "package.json",
+    ".npmrc",
+    "babel.config.js",
+    ".babelrc",
+    ".mocharc.json",
+    ".mocharc.yml",
+    ".mocharc.js",
+    ".nycrc",
+    ".swcrc",
+    ".pnp.cjs",
+    ".yarnrc.yml",
+    "deno.json",
+    "bunfig.toml",
+    "Cargo.toml",
+    "nextest.toml",
+    "build.rs",
+    "rust-toolchain.toml",
+    "rust-toolchain",
+    "go.mod",
+    "go.work",
+    "Makefile",
+    "makefile",
+    "GNUmakefile",
+    "tsconfig.json",
+    "justfile",
+    "Taskfile.yml",
+    ".skipped-tests",
+];
+
+/// Names that begin so and end in the extension of a script, JSON or YAML: `jest.config.mjs`.
+const CONFIG_STEMS: [&str; 15] = [
+    "jest.config.",
+    "jest.setup.",
+    "vitest.config.",
+    "vitest.setup.",
+    "vitest.workspace.",
+    "vite.config.",
+    "playwright.config.",
+    "karma.conf.",
+    "jest.preset.",
+    "babel.config.",
+    ".babelrc.",
+    ".mocharc.",
+    "setupTests.",
+    "test-setup.",
+    "tsconfig.",
+];
+
+/// Modules of Python that a runner or a test imports. A file of that name in the project's or the tests' own folder is taken in their place.
+const IMPORTED: [&str; 24] = [
+    "pytest",
+    "_pytest",
+    "unittest",
+    "pluggy",
+    "iniconfig",
+    "packaging",
+    "coverage",
+    "doctest",
+    "importlib",
+    "inspect",
+    "json",
+    "os",
+    "sys",
+    "re",
+    "time",
+    "random",
+    "datetime",
+    "typing",
+    "collections",
+    "functools",
+    "subprocess",
+    "pathlib",
+    "warnings",
+    "traceback",
+];
+
+/// A file that Python would import in place of a module of the runner.
+fn is_shadow(path: &str) -> bool {
+    let mut parts: Vec<&str> = path.split('/').collect();
+    if parts.last() == Some(&"__init__.py") {
+        parts.pop();
+    }
+    let Some(last) = parts.pop() else {
+        return false;
+    };
+    let stem = last.strip_suffix(".py").unwrap_or(last);
+    let is_python = path.ends_with(".py");
+    let is_near = parts.is_empty() || parts.len() == 1 && (TEST_FOLDERS.contains(&parts[0]) || parts[0] == "src");
+    is_python && is_near && IMPORTED.contains(&stem)
+}
+
+/// The role of a file, by its path within the project.
+pub fn file_role(path: &str) -> FileRole {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let folders = || path.split('/').rev().skip(1);
+    if name.ends_with(".snap")
+        || name.ends_with(".snap.new")
+        || name.ends_with(".ambr")
+        || folders().any(|folder| folder == "__snapshots__" || folder == "snapshots")
+    {
+        return FileRole::Snapshot;
+    }
+    let is_cargo = path.ends_with(".cargo/config.toml") || path.ends_with(".cargo/config");
+    let is_installed = folders().any(|folder| matches!(folder, "node_modules" | "site-packages" | ".venv" | "venv"));
+    if is_cargo || is_installed || is_shadow(path) || CONFIG_NAMES.contains(&name) || CONFIG_STEMS.iter().any(|stem| name.starts_with(stem))
+    {
+        return FileRole::RunnerConfig;
+    }
+    if is_test_name(name) {
+        return FileRole::Test;
+    }
+    if folders().any(|folder| TEST_FOLDERS.contains(&folder)) {
+        let is_code = SourceLanguage::of(name).is_some() || name.ends_with(".sh");
+        return if is_code && !folders().any(|folder| folder == "testdata") { FileRole::Test } else { FileRole::Fixture };
+    }
+    FileRole::Source
+}
+
+/// Whether a path belongs to the tests: what only a phase of writing tests may write.
+pub fn is_test_path(path: &str) -> bool {
+    matches!(file_role(path), FileRole::Test | FileRole::Fixture | FileRole::Snapshot)
+}
+
+fn is_test_name(name: &str) -> bool {
+    let Some((stem, extension)) = name.rsplit_once('.') else {
+        return false;
+    };
+    match extension {
+        "go" => stem.ends_with("_test"),
+        "py" => stem.starts_with("test_") || stem.ends_with("_test") || stem == "tests" || stem == "test",
+        "rs" => stem == "tests" || stem == "test" || stem.ends_with("_test") || stem.ends_with("_tests") || stem.starts_with("test_"),
+        "ts" | "tsx" | "mts" | "cts" | "js" | "jsx" | "mjs" | "cjs" => {
+            let ends = [".test", ".spec", "-test", "_test", ".e2e", ".cy"];
+            ends.iter().any(|end| stem.ends_with(end)) || stem == "test"
+        }
+        _ => false,
+    }
+}
+
+/// Whether a part of a runner's settings changed that can change what runs. Parts that only name dependencies or a version do not count.
+/// `None`: the files cannot be compared part by part.
+pub(crate) fn settings_change(path: &str, before: &str, after: &str) -> Option<bool> {
+    match path.rsplit('/').next().unwrap_or(path) {
+        "package.json" => {
+            let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).ok();
+            let (mut before, mut after) = (read(before)?, read(after)?);
+            Some(package(&mut before) != package(&mut after))
+        }
+        "Cargo.toml" => Some(sections(before, &CARGO_PLAIN)? != sections(after, &CARGO_PLAIN)?),
+        "pyproject.toml" => Some(sections(before, &PYTHON_PLAIN)? != sections(after, &PYTHON_PLAIN)?),
+        "setup.cfg" => Some(sections(before, &["metadata", "options"])? != sections(after, &["metadata", "options"])?),
+        "go.mod" => {
+            let special =
+                |text: &str| text.lines().any(|line| matches!(line.split_whitespace().next(), Some("replace" | "exclude" | "retract")));
+            Some(special(before) || special(after))
+        }
+        _ => None,
+    }
+}
+
+const CARGO_PLAIN: [&str; 7] =
+    ["dependencies", "dev-dependencies", "build-dependencies", "workspace.dependencies", "package.metadata", "badges", "workspace.package"];
+const PYTHON_PLAIN: [&str; 7] = ["project", "project.urls", "project.scripts", "build-system", "tool.black", "tool.ruff", "tool.mypy"];
+
+/// Members of `package.json` that say nothing of tests are taken out; runners among the dependencies stay.
+fn package(package: &mut serde_json::Value) -> &serde_json::Value {
+    if let Some(members) = package.as_object_mut() {
+        for name in ["name", "version", "description", "author", "license", "repository", "keywords", "homepage", "bugs", "private"] {
+            members.remove(name);
+        }
+        for kind in ["dependencies", "devDependencies", "peerDependencies", "optionalDependencies"] {
+            if let Some(list) = members.get_mut(kind).and_then(|list| list.as_object_mut()) {
+                // `file:`, `npm:other@1` and addresses take a package from elsewhere.
+                let is_plain = |version: &serde_json::Value| version.as_str().is_some_and(|version| !version.contains([':', '/']));
+                let is_runner =
+                    |name: &str| ["vitest", "jest", "mocha", "ts-node", "tsx", "chai", "babel"].iter().any(|runner| name.contains(runner));
+                list.retain(|name, version| is_runner(name) || !is_plain(version));
+                if list.is_empty() {
+                    members.remove(kind);
+                }
+            }
+        }
+    }
+    package
+}
+
+/// The lines of a file with `[sections]`, without those sections that are `plain`, blanks and comments. `None` where a text of several lines could hide a section.
+///
+/// What begins with a bracket begins a section, and one that is not named plainly is not plain. In plain sections lines stay that take something from a place
+/// of their own.
+fn sections(text: &str, plain: &[&str]) -> Option<Vec<String>> {
+    if text.contains("\"\"\"") || text.contains("'''") {
+        return None;
+    }
+    let (mut kept, mut is_plain) = (Vec::new(), false);
+    for line in text.lines() {
+        let line = line.trim();
+        if let Some(rest) = line.strip_prefix('[') {
+            let (name, behind) = rest.split_once(']').unwrap_or((rest, "?"));
+            let is_known = |known: &&str| {
+                let below = known.contains("dependencies").then(|| name.strip_prefix(*known)).flatten();
+                name == *known || below.is_some_and(|rest| rest.starts_with('.'))
+            };
+            is_plain = plain.iter().any(is_known) && (behind.trim().is_empty() || behind.trim().starts_with('#'));
+        }
+        let is_noise = line.is_empty() || line.starts_with('#') || line.starts_with("version =") || line.starts_with("description =");
+        let is_local = ["path", "git", "package", " @ ", "file:", "registry", "pytest"].iter().any(|word| line.contains(word));
+        if (!is_plain || is_local) && !is_noise {
+            kept.push(line.to_owned());
+        }
+    }
+    Some(kept)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_path_has_its_role() {
+        use FileRole::*;
+        for (path, role) in [
+            ("src/lib.rs", Source),
+            ("src/parse_tests.rs", Test),
+            ("src/parse/tests.rs", Test),
+            ("tests/it/main.rs", Test),
+            ("tests/data/a.json", Fixture),
+            ("pkg/a_test.go", Test),
+            ("pkg/testdata/x.go", Fixture),
+            ("pkg/a.go", Source),
+            ("app/test_a.py", Test),
+            ("app/a_test.py", Test),
+            ("app/attest.py", Source),
+            ("tests/helpers.py", Test),
+            ("tests/conftest.py", RunnerConfig),
+            ("src/a.test.ts", Test),
+            ("src/a.spec.tsx", Test),
+            ("src/__tests__/a.js", Test),
+            ("src/latest.ts", Source),
+            ("src/__snapshots__/a.test.ts.snap", Snapshot),
+            ("tests/snapshots/a.snap", Snapshot),
+            ("jest.config.mjs", RunnerConfig),
+            ("packages/a/package.json", RunnerConfig),
+            ("Cargo.toml", RunnerConfig),
+            (".config/nextest.toml", RunnerConfig),
+            (".cargo/config.toml", RunnerConfig),
+            ("contest/a.py", Source),
+            ("pytest.py", RunnerConfig),
+            ("tests/json.py", RunnerConfig),
+            ("app/json.py", Source),
+            ("unittest/__init__.py", RunnerConfig),
+            ("node_modules/jest/index.js", RunnerConfig),
+            ("tsconfig.build.json", RunnerConfig),
+            ("README.md", Source),
+        ] {
+            assert_eq!(file_role(path), role, "{path}");
+        }
+    }
+
+    #[test]
+    fn only_settings_that_can_change_what_runs_count() {
+        let check = |path: &str, before: &str, after: &str, expected: Option<bool>| {
+            assert_eq!(settings_change(path, before, after), expected, "{path}: {after}");
+        };
+        let cargo = "[package]\nname = \"a\"\nversion = \"1\"\n[dependencies]\na = \"1\"\n";
+        check("Cargo.toml", cargo, &cargo.replace("a = \"1\"", "a = \"2\""), Some(false));
+        check("Cargo.toml", cargo, &format!("{cargo}[[test]]\nname = \"it\"\ntest = false\n"), Some(true));
+        check("Cargo.toml", cargo, &cargo.replace("[package]\n", "[package]\nautotests = false\n"), Some(true));
+        check("Cargo.toml", cargo, &format!("{cargo}[x]\ny = \"\"\"\n[dependencies]\n\"\"\"\n"), None);
+        check("package.json", r#"{"scripts": {"test": "jest"}}"#, r#"{"scripts": {"test": "true"}}"#, Some(true));
+        check("package.json", r#"{"dependencies": {"a": "1"}}"#, r#"{"dependencies": {"a": "2", "b": "1"}}"#, Some(false));
+        check("package.json", r#"{"devDependencies": {"jest": "29"}}"#, r#"{"devDependencies": {"jest": "npm:fake@1"}}"#, Some(true));
+        check("pyproject.toml", "[project]\nname = \"a\"\n", "[project]\nname = \"b\"\n", Some(false));
+        check("pyproject.toml", "[project]\n", "[project]\n[tool.pytest.ini_options]\naddopts = \"-k x\"\n", Some(true));
+        check("go.mod", "module a\n", "module a\nrequire b v1\n", Some(false));
+        check("go.mod", "module a\n", "module a\nreplace b => ./c\n", Some(true));
+        check("pytest.ini", "", "x", None);
+        check("Cargo.toml", cargo, &format!("{cargo}[\"lib\"]\ntest = false\n"), Some(true));
+        check("Cargo.toml", cargo, &format!("{cargo}[lib] # x\ntest = false\n"), Some(true));
+        check("Cargo.toml", cargo, &cargo.replace("a = \"1\"", "a = { path = \"fake\" }"), Some(true));
+        check("Cargo.toml", cargo, &format!("{cargo}[dependencies.b]\nversion = \"1\"\nfeatures = [\"c\"]\n"), Some(false));
+        check("Cargo.toml", cargo, &format!("{cargo}[dependencies.b]\ngit = \"https://example.invalid\"\n"), Some(true));
+        check("pyproject.toml", "[project]\n", "[project]\n[project.entry-points.pytest11]\nx = \"x\"\n", Some(true));
+        check("package.json", r#"{"dependencies": {"a": "1"}}"#, r#"{"dependencies": {"a": "file:./fake"}}"#, Some(true));
+    }
+}

@@ -10,6 +10,7 @@
 
 mod error;
 mod file;
+mod flat;
 mod read;
 mod scalar;
 mod spanned;
@@ -17,6 +18,7 @@ mod tree;
 
 pub use error::{Location, YamlError, YamlFault};
 pub use file::{FILE_BYTES_MAX, read_file};
+pub use flat::{FlatSetting, flatten};
 pub use spanned::Spanned;
 
 use serde::de::DeserializeOwned;

@@ -16,6 +16,10 @@ pub fn bind_input(step: &PlanStep, outputs: &dyn Fn(&str) -> Option<Value>) -> R
         let missing = |what: String| step_error(StepFailure::MissingOutput, format!("`input_from.{field}`: {what}"));
         let output = outputs(&from.step).ok_or_else(|| missing(format!("step `{}` has no output", from.step)))?;
         let value = from.field.find(&output).ok_or_else(|| missing(format!("the output of `{}` has no `{}`", from.step, from.field)))?;
+        // A part of a text is not the text, and whoever writes it down would not know.
+        if value.is_string() && from.field.is_single() && output.get("truncated") == Some(&Value::Bool(true)) {
+            return Err(missing(format!("the `{}` that step `{}` gave is cut short", from.field, from.step)));
+        }
         bytes += weight(value);
         if bytes > BOUND_INPUT_BYTES_MAX {
             let what = format!(
@@ -87,6 +91,17 @@ mod tests {
             bound(json!({ "content": "a.content" }), None),
             Err("missing_output: `input_from.content`: step `a` has no output".to_owned())
         );
+    }
+
+    #[test]
+    fn a_text_that_was_cut_short_is_not_handed_on() {
+        let output = |truncated| json!({ "content": "the begin", "matches": [{ "path": "p" }], "truncated": truncated });
+        assert_eq!(
+            bound(json!({ "content": "a.content" }), Some(output(true))),
+            Err("missing_output: `input_from.content`: the `content` that step `a` gave is cut short".to_owned())
+        );
+        assert!(bound(json!({ "content": "a.content" }), Some(output(false))).is_ok());
+        assert!(bound(json!({ "content": "a.matches[0].path" }), Some(output(true))).is_ok(), "what is there is whole");
     }
 
     /// Fields of one output taken many times: an input is no amplifier.

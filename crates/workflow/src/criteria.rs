@@ -87,6 +87,13 @@ impl Criterion {
         &self.text
     }
 
+    /// The first name of what it asks for: among the outputs of all steps, the step.
+    pub fn first_name(&self) -> &str {
+        match &self.subject {
+            Subject::Field(path) | Subject::Count(path) => path.first(),
+        }
+    }
+
     /// Does it hold? `None` where the output has nothing that it could be asked of.
     fn holds(&self, output: &Value) -> Option<bool> {
         let counted;

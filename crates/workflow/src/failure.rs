@@ -12,6 +12,8 @@ pub enum StepFailure {
     BadInput,
     /// An output that its input is taken from has no such field.
     MissingOutput,
+    /// Its input held a secret, and is not to be had exactly any more.
+    InputGone,
     /// The tool's result does not fit its own schema.
     BadOutput,
     CriteriaUnmet,
@@ -35,11 +37,12 @@ pub enum StepFailure {
 }
 
 impl StepFailure {
-    pub const ALL: [StepFailure; 17] = [
+    pub const ALL: [StepFailure; 18] = [
         StepFailure::UnknownTool,
         StepFailure::WrongVersion,
         StepFailure::BadInput,
         StepFailure::MissingOutput,
+        StepFailure::InputGone,
         StepFailure::BadOutput,
         StepFailure::CriteriaUnmet,
         StepFailure::Denied,
@@ -70,6 +73,7 @@ impl StepFailure {
             StepFailure::WrongVersion => ("wrong_version", "TOOL_NOT_FOUND"),
             StepFailure::BadInput => ("bad_input", "INVALID_INPUT"),
             StepFailure::MissingOutput => ("missing_output", "INVALID_INPUT"),
+            StepFailure::InputGone => ("input_gone", "INVALID_INPUT"),
             StepFailure::BadOutput => ("bad_output", "INVALID_OUTPUT"),
             StepFailure::CriteriaUnmet => ("criteria_unmet", "INVALID_OUTPUT"),
             StepFailure::Denied => ("denied", "PERMISSION_DENIED"),

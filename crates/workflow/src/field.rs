@@ -44,6 +44,16 @@ impl FieldPath {
         Ok(FieldPath { parts })
     }
 
+    /// The name that it begins with.
+    pub fn first(&self) -> &str {
+        self.parts.first().map_or("", String::as_str)
+    }
+
+    /// Whether it is one name and nothing below it.
+    pub fn is_single(&self) -> bool {
+        self.parts.len() == 1
+    }
+
     /// What stands there, if anything does.
     pub fn find<'v>(&self, value: &'v Value) -> Option<&'v Value> {
         self.parts.iter().try_fold(value, |value, part| match value {

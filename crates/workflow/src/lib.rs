@@ -8,6 +8,7 @@ mod bind;
 mod context;
 mod criteria;
 mod critic;
+pub mod discipline;
 mod failure;
 mod field;
 mod findings;

@@ -40,22 +40,8 @@ enum Place {
 impl ReadyQueue {
     /// `footprints` are those of the steps, in their order; a step without one may write anything.
     pub fn new(graph: PlanGraph, footprints: &[Footprint]) -> ReadyQueue {
-        let mut touched = TouchOrder::new(graph.len());
-        for step in graph.order() {
-            match footprints.get(*step) {
-                Some(footprint) if footprint.touches_nothing() => {}
-                Some(footprint) if !footprint.writes_unknown => {
-                    let split = |paths: &[String]| -> Vec<Vec<String>> { paths.iter().map(|path| names(path)).collect() };
-                    touched.add(*step, &split(&footprint.reads), &split(&footprint.writes));
-                }
-                _ => touched.add(*step, &[], &[Vec::new()]),
-            }
-        }
-        let (ordered_after, work) = (touched.after, touched.work);
-        let mut ordered_waits = vec![0; ordered_after.len()];
-        for next in ordered_after.iter().flatten() {
-            ordered_waits[*next] += 1;
-        }
+        let touched = touched(&graph, graph.order().iter().copied(), footprints);
+        let (ordered_waits, ordered_after, work) = (counted(&touched.after), touched.after, touched.work);
         let waits: Vec<usize> = (0..graph.len()).map(|step| graph.before(step).len()).collect();
         let ready = (0..graph.len()).filter(|step| waits[*step] == 0 && ordered_waits[*step] == 0).collect();
         let (steps, open) = (vec![Place::Waiting; graph.len()], graph.len());
@@ -64,6 +50,27 @@ impl ReadyQueue {
 
     pub fn graph(&self) -> &PlanGraph {
         &self.graph
+    }
+
+    /// Puts the steps that have not begun in order anew, by what is known of them now: after what runs, and among each other as the plan has them.
+    pub fn reorder(&mut self, footprints: &[Footprint]) {
+        let at = |place: Place| move |queue: &ReadyQueue, step: &usize| queue.steps[*step] == place;
+        let (runs, waits) = (at(Place::Running), at(Place::Waiting));
+        let order = self.graph.order();
+        let running: Vec<usize> = order.iter().copied().filter(|step| runs(self, step)).collect();
+        let waiting: Vec<usize> = order.iter().copied().filter(|step| waits(self, step)).collect();
+        let touched = touched(&self.graph, running.into_iter().chain(waiting.iter().copied()), footprints);
+        self.work += touched.work;
+        (self.ordered_waits, self.ordered_after) = (counted(&touched.after), touched.after);
+        self.ready.clear();
+        for step in waiting {
+            self.look_at(step);
+        }
+    }
+
+    /// Steps that have not begun, in an order in which nobody comes before what it waits for.
+    pub fn waiting(&self) -> impl Iterator<Item = usize> {
+        self.graph.order().iter().copied().filter(|step| self.steps[*step] == Place::Waiting)
     }
 
     /// Steps that begin now, `free` at most: those of the plan's beginning first.
@@ -77,6 +84,16 @@ impl ReadyQueue {
             begun.push(step);
         }
         begun
+    }
+
+    /// Begins this step, if it waits for nothing any more.
+    pub fn begin_one(&mut self, step: usize) -> bool {
+        let is_ready = self.ready.remove(&step);
+        if is_ready {
+            self.steps[step] = Place::Running;
+            self.running += 1;
+        }
+        is_ready
     }
 
     /// Takes a step as begun without waiting for its turn: after a crash the journal says which ones were.
@@ -195,6 +212,31 @@ impl ReadyQueue {
             self.ready.insert(step);
         }
     }
+}
+
+/// Who comes after whom on a path, of these steps in this order.
+fn touched(graph: &PlanGraph, steps: impl Iterator<Item = usize>, footprints: &[Footprint]) -> TouchOrder {
+    let mut touched = TouchOrder::new(graph.len());
+    for step in steps {
+        match footprints.get(step) {
+            Some(footprint) if footprint.touches_nothing() => {}
+            Some(footprint) if !footprint.writes_unknown => {
+                let split = |paths: &[String]| -> Vec<Vec<String>> { paths.iter().map(|path| names(path)).collect() };
+                touched.add(step, &split(&footprint.reads), &split(&footprint.writes));
+            }
+            _ => touched.add(step, &[], &[Vec::new()]),
+        }
+    }
+    touched
+}
+
+/// How many come before each.
+fn counted(after: &[Vec<usize>]) -> Vec<usize> {
+    let mut waits = vec![0; after.len()];
+    for next in after.iter().flatten() {
+        waits[*next] += 1;
+    }
+    waits
 }
 
 #[cfg(test)]

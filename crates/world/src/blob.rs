@@ -54,9 +54,11 @@ impl BlobNames {
             "task.finished" | "task.failed" if payload.contains("\"blob\":\"") => return BlobNames::kept(result(payload)),
             "task.queued" if payload.contains("\"order\":") => return BlobNames::kept(context(payload)),
             "proc.exited" if payload.contains("\"blob\":\"") => return BlobNames::kept(partial(payload)),
-            "merge.started" => payload.contains("\"snapshot\":\""),
+            "merge.started" | "workflow.entered" => payload.contains("\"snapshot\":\""),
             "task.queued" => payload.contains("\"script:"),
+            "step.finished" if payload.contains("\"kept\":") => return BlobNames::kept(increment(payload)),
             "merge.tested" => return BlobNames::kept(tested(payload)),
+            "tests.ran" => return BlobNames { kept: ran(payload), forgotten: Vec::new() },
             _ => false,
         };
         let fields = if names_some { serde_json::from_str::<Fields>(payload).ok() } else { None };
@@ -67,7 +69,7 @@ impl BlobNames {
         // A field of this name in another kind of record is something else.
         let kept = match kind {
             "merge.proposed" => frozen,
-            "merge.started" => snapshot,
+            "merge.started" | "workflow.entered" => snapshot,
             "task.queued" => brain.as_deref().and_then(BrainSpec::script_blob),
             _ => blob,
         };
@@ -82,6 +84,15 @@ fn result(payload: &str) -> Option<String> {
         result: Option<crate::ExecuteResult>,
     }
     serde_json::from_str::<Ended>(payload).ok()?.result?.blob
+}
+
+/// What was kept of a session's workspace at the end of a step.
+fn increment(payload: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Ended {
+        kept: Option<crate::StepIncrement>,
+    }
+    serde_json::from_str::<Ended>(payload).ok()?.kept.map(|kept| kept.blob)
 }
 
 /// The same of one that was cut short by the end of its process.
@@ -100,6 +111,15 @@ fn context(payload: &str) -> Option<String> {
         order: Option<crate::ExecuteOrder>,
     }
     serde_json::from_str::<Queued>(payload).ok()?.order?.context
+}
+
+/// What the runner wrote, and what was read of it.
+fn ran(payload: &str) -> Vec<String> {
+    #[derive(Deserialize)]
+    struct Ran {
+        run: crate::TestEvidence,
+    }
+    serde_json::from_str::<Ran>(payload).map(|ran| ran.run.blobs().map(str::to_owned).collect()).unwrap_or_default()
 }
 
 /// The blob with the output of a merge's tests; in other records `output` is no name.
@@ -151,6 +171,7 @@ impl World {
                 || base.is_some_and(|base| base.blob == name)
                 || task.memory.iter().any(|blob| blob == name)
                 || task.session.as_deref().is_some_and(|session| session.blobs().any(|blob| blob == name))
+                || task.workflow.as_deref().is_some_and(|workflow| workflow.blobs().any(|blob| blob == name))
                 || task.order.as_ref().is_some_and(|order| order.context.as_deref() == Some(name))
         });
         needing.next().map(|task| task.id.to_string())
@@ -186,7 +207,9 @@ mod tests {
         assert_eq!(kept("merge.proposed", r#"{"frozen":"aa","blob":"bb"}"#), ["aa"]);
         assert_eq!(kept("merge.tested", r#"{"output":"aa","digest":"bb"}"#), ["aa"]);
         assert_eq!(kept("merge.started", r#"{"snapshot":"aa"}"#), ["aa"]);
+        assert_eq!(kept("workflow.entered", r#"{"from":"planning","snapshot":"aa"}"#), ["aa"]);
         assert_eq!(kept("work.kept", r#"{"blob":"aa","files":1,"bytes":3}"#), ["aa"]);
+        assert_eq!(kept("step.finished", r#"{"plan":1,"step":"a","kept":{"blob":"aa","files":1,"bytes":3}}"#), ["aa"]);
         assert_eq!(kept("message.sent", r#"{"message":"msg-1","blob":"aa"}"#), ["aa"]);
         assert_eq!(kept("message.sent", r#"{"message":"msg-1","bytes":3}"#), [""; 0]);
         assert_eq!(kept("artifact.stored", r#"{"artifact":"art-1","blob":"aa"}"#), ["aa"]);

@@ -33,7 +33,7 @@ pub const WARN_PERCENT: u64 = 80;
 
 /// Tokens or millionths of a dollar that one request counts for at most. A request may ask for any number; what is taken off again must
 /// be what was added, and sums that can overflow forget that.
-const AMOUNT_MAX: u64 = 1 << 40;
+pub(crate) const AMOUNT_MAX: u64 = 1 << 40;
 
 /// Caps of one process and everything below it. What is absent is not capped.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

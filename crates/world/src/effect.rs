@@ -82,6 +82,8 @@ pub struct AdmissionEffect {
     _size: IgnoredAny,
     #[serde(default, rename = "run_mode")]
     _run_mode: IgnoredAny,
+    #[serde(default, rename = "workflow")]
+    _workflow: IgnoredAny,
 }
 
 impl From<&CallAdmitted> for AdmissionEffect {
@@ -106,6 +108,7 @@ impl From<&CallAdmitted> for AdmissionEffect {
             _paths: IgnoredAny,
             _size: IgnoredAny,
             _run_mode: IgnoredAny,
+            _workflow: IgnoredAny,
         }
     }
 }
@@ -182,7 +185,10 @@ mod tests {
             ),
             admitted("call-1", json!({})),
             ("brain.said", json!({"pid": 3, "task": "task-1", "text": "words"})),
-            admitted("call-2", json!({"pid": 4, "of": "call-1", "run_mode": "dry_run", "size": null})),
+            admitted(
+                "call-2",
+                json!({"pid": 4, "of": "call-1", "run_mode": "dry_run", "size": null, "workflow": {"mode": "strict", "state": "planning"}}),
+            ),
             admitted("call-3", json!({"grant": "g-1", "up": {"boot": "b", "boottime_ms": 5}, "hands": "caller", "read_only": true})),
             finished("call-2", 0),
             finished("call-1", 70),

@@ -8,31 +8,25 @@ mod late;
 mod stored;
 #[macro_use]
 mod table;
+mod weight;
+
+pub use weight::Weight;
 
 use crate::world::transition::Transition;
 use crate::{
     Alternative, Answer, ArtifactId, BanId, BlockReason, Budget, CallId, CallPattern, Code, CommitWish, ContextVerdict, CostParts, CronId,
-    CronSpec, Deadline, DropReason, Ending, EscalationId, ExecuteOrder, ExecuteResult, GrantId, Hands, IterationRecord, LessonId, MergeId,
-    MergePath, MessageBody, MessageId, MessagePriority, Mode, Observe, Pid, PlanFinding, ProcessExit, ProcessState, Program, Recipient,
-    Remedy, ReplyStatus, RetryCause, ReviewId, Scope, SenderRelation, SessionTerms, Severity, ShownContext, Side, StepError, StepRef,
-    StepStatus, StreamId, TaskId, Terms, TokenId, ToolList, TreeSignal, UsageTotals, UsedRoom, Visibility, World, ZoneId,
+    CronSpec, Deadline, Discipline, DropReason, Ending, EscalationId, ExecuteOrder, ExecuteResult, Exemption, ForkPoint, GrantId, Hands,
+    IterationRecord, LessonId, MergeId, MergePath, MessageBody, MessageId, MessagePriority, Mode, Observe, Pid, PlanCost, PlanFinding,
+    ProcessExit, ProcessState, Program, Recipient, Remedy, ReplyStatus, RetryCause, ReviewId, Scope, SenderRelation, SessionTerms,
+    Severity, ShownContext, Side, StepError, StepIncrement, StepRef, StepStatus, StreamId, TaskId, Terms, TestEvidence, TokenId, ToolList,
+    TreeSignal, UsageTotals, UsedRoom, Visibility, WorkflowMark, WorkflowState, World, ZoneId,
 };
 use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
-
-/// How durable a fact must be before anyone is told of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Weight {
-    /// May be half a second late: losing it loses nothing anybody relied on. The list is closed.
-    Progress,
-    /// On disk before any reply, job start, rename or grant use.
-    Fact,
-    /// On disk and under the signed seal before it is acknowledged.
-    Security,
-}
+use weight::is_zero;
 
 events! {
     KernelStarted = "kernel.started", Security { version: String, boot: String }
@@ -65,18 +59,18 @@ events! {
 
     ProcSpawned = "proc.spawned", Fact { parent: Option<Pid>, name: String, role: String, zone: Option<ZoneId>, user: String,
         /// What it runs, for a process of the tree.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        program: Option<Box<Program>>,
+        #[serde(default, skip_serializing_if = "Option::is_none")] program: Option<Box<Program>>,
     }
     /// A worker was taken on for this brain, by the name that it was asked for.
     WorkerEnrolled = "worker.enrolled", Fact { brain: String, by: String }
+    /// These texts, and no others, are part of every later prompt of the worker.
+    WorkerPinned = "worker.pinned", Fact { pins: Vec<String>, by: String }
     /// The worker takes no task from its queue. What it works on goes on.
     QueuePaused = "queue.paused", Fact { by: String }
     QueueResumed = "queue.resumed", Fact { by: String }
     ProcExited = "proc.exited", Fact { killed: bool, reason: String,
         /// Of a process of the tree.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        exit: Option<Box<ProcessExit>>,
+        #[serde(default, skip_serializing_if = "Option::is_none")] exit: Option<Box<ProcessExit>>,
     }
     ProcPaused = "proc.paused", Fact { reason: String }
     ProcResumed = "proc.resumed", Fact { by: String }
@@ -113,16 +107,12 @@ events! {
     /// `pid` is the sender. A body of a few bytes stands beside the record, under the message's id, and so does that of a copy.
     MessageSent = "message.sent", Fact {
         message: MessageId, to: Recipient, relation: SenderRelation, kind: String, priority: MessagePriority, bytes: u64,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        deadline_ms: Option<i64>,
+        #[serde(default, skip_serializing_if = "Option::is_none")] deadline_ms: Option<i64>,
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         requires_ack: bool,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        reply_to: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        blob: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        copy_of: Option<MessageId>,
+        #[serde(default, skip_serializing_if = "Option::is_none")] reply_to: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")] blob: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")] copy_of: Option<MessageId>,
         /// Never on record: it is kept beside the record as long as the message is there.
         #[serde(skip)]
         body: MessageBody,
@@ -135,8 +125,7 @@ events! {
     MessageAnswered = "message.answered", Fact { message: MessageId, status: ReplyStatus,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         further: Vec<MessageId>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        reply: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")] reply: Option<String>,
     }
     /// It is a dead letter, and so are those with it. What its receiver's end makes one has no record of its own.
     MessageDropped = "message.dropped", Fact { message: MessageId, why: DropReason,
@@ -185,8 +174,7 @@ events! {
         /// What it writes is dropped at its end, whatever end that is.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         discard: bool,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        order: Option<Box<ExecuteOrder>>,
+        #[serde(default, skip_serializing_if = "Option::is_none")] order: Option<Box<ExecuteOrder>>,
     }
     /// The operator said what kind of caller its process is while it works on this.
     TaskTagged = "task.tagged", Security { tags: Vec<String>, by: String }
@@ -194,8 +182,7 @@ events! {
     TaskScheduled = "task.scheduled", Fact {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         after: Vec<TaskId>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        timeout_ms: Option<u64>,
+        #[serde(default, skip_serializing_if = "Option::is_none")] timeout_ms: Option<u64>,
     }
     /// It has another place in its queue.
     TaskPrioritized = "task.prioritized", Fact { priority: i64, by: String }
@@ -210,65 +197,62 @@ events! {
     TaskTaken = "task.taken", Fact { incarnation: u64 }
     TaskParked = "task.parked", Fact { review: ReviewId }
     TaskFinished = "task.finished", Fact { summary: String,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        result: Option<Box<ExecuteResult>>,
+        #[serde(default, skip_serializing_if = "Option::is_none")] result: Option<Box<ExecuteResult>>,
     }
     TaskFailed = "task.failed", Fact { reason: String,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        result: Option<Box<ExecuteResult>>,
+        #[serde(default, skip_serializing_if = "Option::is_none")] result: Option<Box<ExecuteResult>>,
     }
     TaskCancelled = "task.cancelled", Fact { by: String }
     /// It could not go on, and may be retried.
     TaskStopped = "task.stopped", Fact { reason: String, cause: RetryCause,
         /// What lets it go on; a face says how.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        remedy: Option<Box<crate::Remedy>>,
+        #[serde(default, skip_serializing_if = "Option::is_none")] remedy: Option<Box<crate::Remedy>>,
     }
     /// A person has it go on, in the same conversation and with its kept work; with `prompt`, told something more. `calls` is a fresh
     /// allowance. With `propose` no brain works on it: its kept changes are proposed.
     TaskContinued = "task.continued", Fact {
         by: String,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        prompt: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        original: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        calls: Option<u64>,
+        #[serde(default, skip_serializing_if = "Option::is_none")] prompt: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")] original: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")] calls: Option<u64>,
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         propose: bool,
     }
     /// The task is a session: its work is done by plans, within these terms. `of` is the session that delegated it.
+    /// `original` names its plan file in the vault, where what is kept of it lacks a secret.
     SessionCreated = "session.created", Security { terms: Box<SessionTerms>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        of: Option<TaskId>,
+        #[serde(default, skip_serializing_if = "Option::is_none")] of: Option<TaskId>,
+        #[serde(default, skip_serializing_if = "Option::is_none")] original: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")] forked: Option<ForkPoint>,
     }
     /// The planner is asked for a plan; `blob` has what it is told. `round` counts what critics sent back.
     PlannerRequested = "planner.requested", Fact { iteration: u32, round: u32, planner: String,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        blob: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")] blob: Option<String>,
     }
-    /// What the planner said, as it said it.
-    PlanReceived = "plan.received", Fact { iteration: u32, round: u32, blob: String, bytes: u64 }
-    /// What the critics found. With `off` nobody looked.
+    /// What the planner said. `original` is the name of its exact words in the vault, where `blob` lacks a secret.
+    PlanReceived = "plan.received", Fact { iteration: u32, round: u32, blob: String, bytes: u64,
+        #[serde(default, skip_serializing_if = "Option::is_none")] original: Option<String>,
+    }
+    /// What the critics found, and what the plan would cost at most. With `off` nobody looked.
     PlanCriticized = "plan.criticized", Fact { iteration: u32, round: u32,
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        findings: Vec<PlanFinding>,
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        off: bool,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")] findings: Vec<PlanFinding>,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")] off: bool,
+        #[serde(default, skip_serializing_if = "Option::is_none")] most: Option<Box<PlanCost>>,
     }
     /// What the planner said is no plan, or one that the critics do not let pass.
     PlanRejected = "plan.rejected", Fact { iteration: u32, round: u32, findings: Vec<PlanFinding> }
     /// Its steps are carried out from here on. `blob` is the plan, `steps` how many there are; none is the end of an agentic session.
-    PlanAccepted = "plan.accepted", Fact { plan: u32, iteration: u32, blob: String, goal: String, steps: u32 }
+    PlanAccepted = "plan.accepted", Fact { plan: u32, iteration: u32, blob: String, goal: String, steps: u32,
+        #[serde(default, skip_serializing_if = "Option::is_none")] original: Option<String>,
+    }
     /// The active plan is given up: no step of it begins any more.
     PlanReplaced = "plan.replaced", Fact { plan: u32, reason: String }
     StepStarted = "step.started", Fact { plan: u32, step: String, tool: String, attempt: u32 }
-    /// How a step ended. `call` is the call that it was, the last one where it was tried again.
+    /// How a step ended. `call` is the call that it was last; `kept` what its session's workspace held then, beside what was kept before.
     StepFinished = "step.finished", Fact { plan: u32, step: String, status: StepStatus, attempts: u32,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        call: Option<CallId>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        error: Option<Box<StepError>>,
+        #[serde(default, skip_serializing_if = "Option::is_none")] call: Option<CallId>,
+        #[serde(default, skip_serializing_if = "Option::is_none")] error: Option<Box<StepError>>,
+        #[serde(default, skip_serializing_if = "Option::is_none")] kept: Option<Box<StepIncrement>>,
     }
     /// An iteration is over, and this is what is known of it: where the session goes on.
     SessionCheckpointed = "session.checkpointed", Fact { iteration: Box<IterationRecord> }
@@ -285,13 +269,23 @@ events! {
     LessonRecalled = "lesson.recalled", Fact { lessons: Vec<LessonId> }
     LessonForgotten = "lesson.forgotten", Security { lessons: Vec<LessonId>, by: String, reason: String }
 
+    /// How strictly the task is held to tests first, from here on.
+    DisciplineSwitched = "discipline.switched", Security { mode: Discipline, was: Option<Discipline>, by: String, reason: String }
+    /// Its work goes on in another state. `snapshot` is a blob that lists what it had changed by then.
+    WorkflowEntered = "workflow.entered", Security { mode: Discipline, from: WorkflowState, to: WorkflowState, why: String, snapshot: Option<String> }
+    /// The kernel itself ran the tests on exactly these files.
+    TestsRan = "tests.ran", Security { mode: Discipline, state: WorkflowState, run: Box<TestEvidence> }
+    ExemptionGranted = "exemption.granted", Security { exemption: Box<Exemption> }
+    ExemptionRefused = "exemption.refused", Security { category: String, paths: Vec<String>, reason: String, why: String }
+    /// At the end of a phase these held what the phase did not allow, and hold again what they did before it.
+    FilesPutBack = "files.put_back", Security { state: WorkflowState, paths: Vec<String>, count: u64 }
+    WorkflowStalled = "workflow.stalled", Fact { state: WorkflowState, why: String }
     /// Its brain is asked for this artifact; until that is over, the task may change nothing.
     HookStarted = "hook.started", Fact { artifact: String }
     /// What came of it. A text that is too long for a record is whole in `blob`.
     ArtifactKept = "artifact.kept", Fact {
         artifact: String, text: String,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        blob: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")] blob: Option<String>,
         bytes: u64,
     }
     /// Nothing came of it; the task ends without this artifact.
@@ -299,8 +293,7 @@ events! {
     /// Its changes that are not in the project are in this blob, in place of all that was kept before. `left` files were too much.
     WorkKept = "work.kept", Fact {
         blob: String, files: u64, bytes: u64,
-        #[serde(default, skip_serializing_if = "is_zero")]
-        left: u64,
+        #[serde(default, skip_serializing_if = "is_zero")] left: u64,
     }
     /// What was kept is gone: a person dropped it, its time was over, or all of it is in the project.
     WorkDropped = "work.dropped", Security { by: String, reason: String }
@@ -317,23 +310,22 @@ events! {
         call: CallId, tool: String, input: Value, digest: String, bind: String, hands: Hands, read_only: bool, rules: Vec<String>, grant: Option<GrantId>, token: Option<TokenId>,
         paths: Vec<String>, size: Option<u64>, of: Option<CallId>, up: Option<Deadline>,
         /// The room that its job has, if it has one; `None` in records from before this was written down.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        rooms: Option<Vec<UsedRoom>>,
+        #[serde(default, skip_serializing_if = "Option::is_none")] rooms: Option<Vec<UsedRoom>>,
         /// How real it was, where it was not made in earnest: `dry_run` or `mock`.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        run_mode: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")] run_mode: Option<String>,
         /// The step of a session that it is.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        step: Option<StepRef>,
+        #[serde(default, skip_serializing_if = "Option::is_none")] step: Option<StepRef>,
+        #[serde(default, skip_serializing_if = "Option::is_none")] workflow: Option<WorkflowMark>,
     }
     CallRefused = "call.refused", Security {
         call: CallId, tool: String, input: Value, digest: String, code: Code, reason: String, hint: Option<String>, rules: Vec<String>,
         paths: Vec<String>, size: Option<u64>, of: Option<CallId>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        detail: Option<Box<Value>>,
+        #[serde(default, skip_serializing_if = "Option::is_none")] detail: Option<Box<Value>>,
         /// What the operator can do about it; records from before it was typed have it in `hint`.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        remedy: Option<Box<Remedy>>,
+        #[serde(default, skip_serializing_if = "Option::is_none")] remedy: Option<Box<Remedy>>,
+        /// The step of a session that it is.
+        #[serde(default, skip_serializing_if = "Option::is_none")] step: Option<Box<StepRef>>,
+        #[serde(default, skip_serializing_if = "Option::is_none")] workflow: Option<WorkflowMark>,
     }
     /// A read met a passing fault and is made again.
     CallRetried = "call.retried", Fact { call: CallId, attempt: u32, why: String }
@@ -346,16 +338,14 @@ events! {
         review: ReviewId, tool: String, input: Value, bind: String, like: CallPattern, reasons: Vec<String>, rules: Vec<String>,
         paths: Vec<String>, size: Option<u64>, zone: Option<ZoneId>,
         whole: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        room: Option<UsedRoom>,
+        #[serde(default, skip_serializing_if = "Option::is_none")] room: Option<UsedRoom>,
     }
     ReviewAnswered = "review.answered", Security {
         review: ReviewId, answer: Answer, by: String, reason: Option<String>, alternative: Option<Alternative>,
     }
     GrantGiven = "grant.given", Security {
         grant: GrantId, scope: Scope, what: CallPattern, terms: Terms, review: Option<ReviewId>, by: String,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        shown: Option<ShownContext>,
+        #[serde(default, skip_serializing_if = "Option::is_none")] shown: Option<ShownContext>,
     }
     GrantRevoked = "grant.revoked", Security { grant: GrantId, by: String }
     BanGiven = "ban.given", Security {
@@ -376,8 +366,7 @@ events! {
         /// Uses of grants that it rests on, one entry for each, and when that was.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         grants: Vec<GrantId>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        up: Option<Deadline>,
+        #[serde(default, skip_serializing_if = "Option::is_none")] up: Option<Deadline>,
     }
     MergeFinished = "merge.finished", Security { merge: MergeId, paths: Vec<MergePath> }
     MergeRejected = "merge.rejected", Security { merge: MergeId, by: String, reason: String }
@@ -389,15 +378,13 @@ events! {
         /// Paths and folders that go in; all without any.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         only: Vec<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        commit: Option<CommitWish>,
+        #[serde(default, skip_serializing_if = "Option::is_none")] commit: Option<CommitWish>,
         by: String,
     }
     /// The commit of a merge is in the repository, and `reference` is to go from `parent` to it. A boot that finds no more than this goes on.
     MergeCommitting = "merge.committing", Security {
         merge: MergeId, reference: String, commit: String,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        parent: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")] parent: Option<String>,
     }
     /// A commit of exactly the merged paths was made, and `reference` leads to it.
     MergeCommitted = "merge.committed", Security { merge: MergeId, reference: String, commit: String, paths: Vec<String> }
@@ -424,8 +411,9 @@ events! {
     /// A connection out of a room ended. The call is the one that let it out; bytes are as the room saw them.
     NetClosed = "net.closed", Fact { call: CallId, host: String, port: u16, method: Option<String>, up: u64, down: u64, ms: u64, end: String }
     BudgetSet = "budget.set", Security { budget: Option<Budget>, by: String }
-    /// More of what a budget caps.
-    BudgetGranted = "budget.granted", Security { tokens: BTreeMap<String, u64>, micros: u64, by: String }
+    /// More of what a budget caps; `timed` is of each day and each hour.
+    BudgetGranted = "budget.granted", Security { tokens: BTreeMap<String, u64>, micros: u64, by: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")] timed: Option<Box<Budget>> }
     /// Most of a budget is spent.
     BudgetWarned = "budget.warned", Fact { what: String, used: u64, cap: u64 }
     /// A request waits for a person to grant more.
@@ -448,11 +436,9 @@ events! {
         held_tokens: u64,
         #[serde(default, skip_serializing_if = "is_zero")]
         held_micros: u64,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        ended: Option<Ending>,
+        #[serde(default, skip_serializing_if = "Option::is_none")] ended: Option<Ending>,
         /// What of `charged_micros` is which; `None` where the price is not known, and in records from before this was written down.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        parts: Option<CostParts>,
+        #[serde(default, skip_serializing_if = "Option::is_none")] parts: Option<CostParts>,
     }
     /// The kernel died with a request on its way: what it may have cost counts against the caps for a day. `lease` paid for a request
     /// that left no other record.
@@ -487,11 +473,6 @@ events! {
     }
     /// Records of this kind were dropped because the process made too many.
     RecordsDropped = "records.dropped", Fact { kind: String, count: u64 }
-}
-
-/// A field that most records of its kind leave out.
-fn is_zero(n: &u64) -> bool {
-    *n == 0
 }
 
 #[cfg(test)]

@@ -11,7 +11,9 @@ pub mod brain_spec;
 pub mod budget;
 mod byte_stream;
 pub mod call;
+pub mod commit_report;
 pub mod cron;
+pub mod discipline;
 pub mod doubt;
 pub mod effect;
 pub mod escalation;
@@ -46,7 +48,11 @@ pub use budget::{
 };
 pub use byte_stream::ByteStream;
 pub use call::{Hands, OpenCall, UsedRoom};
+pub use commit_report::{CheckOutcome, CommitChange, CommitCheck, CommitFacts, CommitReport, CommitVerdict};
 pub use cron::{CronAction, CronEntry, CronRun, CronSpec, MissedRule, OverlapRule};
+pub use discipline::{
+    Discipline, Exemption, ExemptionCategory, TestEvidence, TestOutcome, TestPurpose, Workflow, WorkflowMark, WorkflowState,
+};
 pub use doubt::{Doubt, Doubts};
 pub use effect::FoldStep;
 pub use escalation::{Escalation, EscalationAnswer, Severity};
@@ -74,12 +80,14 @@ pub use refusal::{Code, Missing, Refusal, RefusalKind};
 pub use remedy::{Listing, Remedy};
 pub use route::{Route, RouteRefusal, TargetRelation, route};
 pub use session::{
-    ActivePlan, ContextVerdict, IterationRecord, Lesson, PlanConstraints, PlanFinding, PolicyProfile, Session, SessionLimits, SessionMode,
-    SessionStatus, SessionTerms, StepError, StepFinding, StepRef, StepState, StepStates, StepStatus,
+    ActivePlan, ContextVerdict, ForkPoint, IterationRecord, Lesson, PlanConstraints, PlanCost, PlanFinding, PolicyProfile, Session,
+    SessionLimits, SessionMode, SessionStatus, SessionTerms, StepError, StepFinding, StepIncrement, StepRef, StepState, StepStates,
+    StepStatus, exact_answer, exact_output, exact_plan,
 };
 pub use stored_artifact::{StoredArtifact, Visibility, readable};
 pub use task::{
-    Artifact, Base, FurtherPrompt, KeptWork, Mode, RetryCause, TASK_INPUT, Task, TaskState, TaskStatus, TaskWorkspace, ToolList, UNGATED,
+    Artifact, Base, EVERY_TOOL, FurtherPrompt, KeptWork, Mode, RetryCause, TASK_INPUT, Task, TaskState, TaskStatus, TaskWorkspace,
+    ToolList, UNGATED,
 };
 pub use tier::Tier;
 pub use world::{DepartedProcess, HomePolicy, Illegal, RegisteredSite, World, Zone};

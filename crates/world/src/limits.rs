@@ -91,9 +91,12 @@ pub const CLIENT_IDLE_MS: u64 = 30 * 60_000;
 pub const CLIENTS_IDLE_MAX: usize = WORKERS_MAX;
 /// How often a brain that crashes is started again before its task stops.
 pub const BRAIN_RESTARTS_MAX: u32 = 3;
+/// Texts that a worker has pinned, and bytes of one: each of its prompts carries all of them.
+pub const PINS_MAX: usize = 20;
+pub const PIN_BYTES_MAX: usize = 2_000;
 /// A brain that makes no move for this long is failed by the watchdog.
 pub const NO_PROGRESS_MS: u64 = 900_000;
-/// Records between two snapshots of the world: a boot folds at most this many.
+/// Records between two snapshots of the world, at least; a boot folds not many more.
 pub const SNAPSHOT_EVERY: u64 = 10_000;
 /// Masks of one room: each is a mount that every job's start copies.
 pub const MASKS_MAX: usize = 10_000;

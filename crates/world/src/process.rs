@@ -27,6 +27,9 @@ pub struct Process {
     /// It takes no task from its queue.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub queue_paused: bool,
+    /// What every prompt of it ends with, whatever its brain sums up.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pins: Vec<String>,
     /// What it runs; `None` for workers, jobs, the operator and the kernel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<Box<Program>>,

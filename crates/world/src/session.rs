@@ -143,9 +143,33 @@ pub struct Session {
     /// The iteration at which it last delegated a part of the work.
     #[serde(default)]
     pub delegated_at: u32,
+    /// Names in the vault of what its planners said, where a record lacks a secret of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub originals: Vec<String>,
+    /// Where it goes on from another session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forked: Option<ForkPoint>,
+    /// How long it was worked on in earlier stretches, in all its life.
+    #[serde(default)]
+    pub worked_ms: u64,
 }
 
 impl Session {
+    /// Names in the vault of all that may be kept exactly for it, also of what a crash kept from being recorded.
+    pub fn originals(&self, task: TaskId) -> impl Iterator<Item = String> {
+        let received =
+            (0..=self.iteration).flat_map(move |iteration| (0..=ROUNDS_KEPT).map(move |round| exact_answer(task, iteration, round)));
+        let plans = 1..=self.plan.as_ref().map_or(0, |plan| plan.number).saturating_add(1);
+        let accepted = plans.map(move |plan| exact_plan(task, plan));
+        self.originals.iter().cloned().chain(received).chain(accepted).chain(self.exact_outputs(task))
+    }
+
+    /// Those of what steps of the plan in force gave.
+    pub fn exact_outputs(&self, task: TaskId) -> impl Iterator<Item = String> {
+        let begun = self.plan.iter().flat_map(|plan| plan.begun.keys());
+        begun.map(move |step| exact_output(task, step))
+    }
+
     /// What it cannot go on without: its plan, and the summary of what was before.
     pub fn blobs(&self) -> impl Iterator<Item = &str> {
         self.plan.iter().map(|plan| plan.blob.as_str()).chain(self.summary.as_deref())
@@ -164,6 +188,24 @@ impl Session {
             TaskState::Cancelled => SessionStatus::Aborted,
         }
     }
+}
+
+/// Rounds of one asking that are looked for in the vault: those that critics have, and the one before.
+const ROUNDS_KEPT: u32 = 4;
+
+/// Name in the vault of what a planner said, where its record lacks a secret of it.
+pub fn exact_answer(task: TaskId, iteration: u32, round: u32) -> String {
+    format!("answer-{task}-{iteration}-{round}")
+}
+
+/// The same of a plan that was accepted.
+pub fn exact_plan(task: TaskId, plan: u32) -> String {
+    format!("plan-{task}-{plan}")
+}
+
+/// The same of what a step gave last.
+pub fn exact_output(task: TaskId, step: &str) -> String {
+    format!("output-{task}-{step}")
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -206,6 +248,9 @@ pub struct ActivePlan {
     /// No step of it begins any more, and why.
     #[serde(default)]
     pub replaced: Option<String>,
+    /// Name in the vault of its exact text, where `blob` lacks a secret of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub original: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -304,6 +349,49 @@ pub struct PlanFinding {
     pub message: String,
     /// The plan does not pass with it. Otherwise it is only told.
     pub blocks: bool,
+}
+
+/// What a plan costs at most. Its steps ask no model: that is for its planner, which may use what is left of the session's limits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlanCost {
+    /// Calls, with every retry.
+    pub calls: u64,
+    /// Time that they may take, one after the other; what they wait for is not counted.
+    pub work_ms: u64,
+    /// What planning on may use: tokens, and millionths of a dollar. Without a limit there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub planning_tokens: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub planning_micros: Option<u64>,
+}
+
+/// Where a session goes on from another one: behind the record of a step's end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ForkPoint {
+    pub of: TaskId,
+    pub seq: u64,
+}
+
+/// What a session's workspace held at the end of a step, beside what was kept of it before: a list of paths and their contents. `left` paths could not be kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StepIncrement {
+    pub blob: String,
+    pub files: u64,
+    pub bytes: u64,
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub left: u64,
+}
+
+fn is_none(count: &u64) -> bool {
+    *count == 0
+}
+
+impl ActivePlan {
+    /// Stands in the record of a fork for what is kept exactly for another session.
+    pub const GONE: &'static str = "gone";
 }
 
 /// What came of one iteration: what planners are told, and what futility is judged by.

@@ -1,6 +1,6 @@
 //! A task: a piece of work with a state.
 
-use crate::{Budget, ExecuteOrder, ExecuteResult, MergeId, Pid, ReviewId, Session, TaskId, UsedRoom, ZoneId};
+use crate::{Budget, ExecuteOrder, ExecuteResult, MergeId, Pid, ReviewId, Session, TaskId, UsedRoom, Workflow, ZoneId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -61,6 +61,9 @@ pub struct Task {
     /// Its calls may use only tools that are on every one of these.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_lists: Vec<ToolList>,
+    /// What was pinned to its worker when it was last begun: a replay of it has the same.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pins: Vec<String>,
     /// The skill that it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skill: Option<String>,
@@ -130,6 +133,9 @@ pub struct Task {
     /// How far its plans are, where it is done by plans.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<Box<Session>>,
+    /// How far it is, where it is held to tests first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workflow: Option<Box<Workflow>>,
 }
 
 /// The question of a task that needs input. The text of the yes is the input.
@@ -158,7 +164,16 @@ impl ToolList {
             None => entry == tool,
         })
     }
+
+    /// Does it say so of this tool, and not of all tools?
+    pub fn names(&self, tool: &str) -> bool {
+        let entries = self.tools.iter().filter(|entry| *entry != EVERY_TOOL);
+        ToolList { of: String::new(), tools: entries.cloned().collect() }.has(tool)
+    }
 }
+
+/// The entry of a list that leaves every tool.
+pub const EVERY_TOOL: &str = "*";
 
 /// What a task was asked for at its end, or why it has none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -186,7 +201,11 @@ impl Task {
     /// Takes note that nobody works on it from `at_ms` on.
     pub(crate) fn rest(&mut self, at_ms: i64) {
         if let Some(since_ms) = self.running_since_ms.take() {
-            self.worked_ms = self.worked_ms.saturating_add(u64::try_from(at_ms.saturating_sub(since_ms)).unwrap_or(0));
+            let stretch_ms = u64::try_from(at_ms.saturating_sub(since_ms)).unwrap_or(0);
+            self.worked_ms = self.worked_ms.saturating_add(stretch_ms);
+            if let Some(session) = self.session.as_deref_mut() {
+                session.worked_ms = session.worked_ms.saturating_add(stretch_ms);
+            }
         }
     }
 }

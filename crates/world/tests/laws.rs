@@ -70,6 +70,7 @@ fn any_event() -> impl Strategy<Value = Event> {
                 rooms: None,
                 run_mode: None,
                 step: None,
+                workflow: None,
             }
             .into(),
             10 => CallFinished { pid, task, call: CallId(c), ok: true, output: json!(1), blob: None, blob_bytes: 0, ms: 0 }.into(),

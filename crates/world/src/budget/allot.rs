@@ -8,7 +8,7 @@
 //! agent claimed more than it had.
 
 use super::{Account, Accounts, Cap, CapExceeded, Need, Row, Spend, UsageTotals, day};
-use crate::event::ResourceGiven;
+use crate::event::{BudgetGranted, ResourceGiven};
 use crate::{Budget, Event, Pid, World};
 use std::collections::BTreeMap;
 
@@ -36,6 +36,13 @@ impl Budget {
         }
     }
 
+    /// Raises a cap that is there.
+    pub fn raise(&mut self, what: &Cap, by: u64) {
+        if let Some(cap) = self.amount_mut(what) {
+            *cap = cap.saturating_add(by);
+        }
+    }
+
     fn amount_mut(&mut self, what: &Cap) -> Option<&mut u64> {
         match what {
             Cap::Tokens(tier) => self.tokens.get_mut(tier),
@@ -45,6 +52,23 @@ impl Budget {
             Cap::MoneyPerDay => self.micros_per_day.as_mut(),
             Cap::Rate | Cap::Context => None,
         }
+    }
+}
+
+impl BudgetGranted {
+    /// The record by which the caps of a process are raised by what `more` says of each.
+    pub fn of(pid: Pid, more: Budget, by: &str) -> BudgetGranted {
+        let Budget { tokens, tokens_per_day, tokens_per_hour, micros, micros_per_day, .. } = more;
+        let micros_per_day = micros_per_day.filter(|micros| *micros > 0);
+        let timed = Budget { tokens_per_day, tokens_per_hour, micros_per_day, ..Budget::default() };
+        let timed = (timed != Budget::default()).then(|| Box::new(timed));
+        BudgetGranted { pid, task: None, tokens, micros: micros.unwrap_or(0), by: by.to_owned(), timed }
+    }
+
+    /// What is added to each cap.
+    pub fn more(&self) -> Budget {
+        let timed = self.timed.as_deref().cloned().unwrap_or_default();
+        Budget { tokens: self.tokens.clone(), micros: Some(self.micros).filter(|micros| *micros > 0), ..timed }
     }
 }
 
@@ -320,8 +344,8 @@ impl World {
         let Some(what) = Cap::parse(&given.what) else { return };
         let Some(account) = self.books.accounts.get_mut(&given.pid) else { return };
         account.warned.clear();
-        if let Some(cap) = account.budget.as_mut().and_then(|budget| budget.amount_mut(&what)) {
-            *cap = cap.saturating_add(given.amount);
+        if let Some(budget) = &mut account.budget {
+            budget.raise(&what, given.amount);
         }
     }
 

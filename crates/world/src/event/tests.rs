@@ -38,6 +38,7 @@ fn only_the_closed_list_may_be_late() {
         rooms: Some(Vec::new()),
         run_mode: None,
         step: None,
+        workflow: None,
     };
     let may_be_late = |event: CallAdmitted| Event::from(event).may_be_late();
     assert!(may_be_late(read.clone()));

@@ -8,6 +8,7 @@ mod budget;
 mod byte_stream;
 mod call;
 mod consent;
+mod discipline;
 mod kernel;
 mod merge;
 mod message;

@@ -53,6 +53,11 @@ impl World {
         order
     }
 
+    /// Is it the kernel's name or the operator's, which nobody else ever has?
+    pub fn is_name_reserved(name: &str) -> bool {
+        RESERVED_NAMES.into_iter().any(|reserved| reserved.eq_ignore_ascii_case(name.trim()))
+    }
+
     /// Does a name mean somebody to whoever writes it: the kernel, the operator, or a process that stands at the top of the tree?
     pub fn is_name_taken(&self, name: &str) -> bool {
         let is_meant = |other: &str| other.eq_ignore_ascii_case(name.trim());
@@ -61,7 +66,7 @@ impl World {
             process.former_parents.is_empty() && process.parent.is_none_or(|parent| parent == Pid::KERNEL || parent == Pid::OPERATOR)
         };
         let mut known = self.processes.values().filter(|process| is_top(process) && process.state.alive());
-        RESERVED_NAMES.into_iter().any(is_meant) || known.any(|process| is_meant(&process.name))
+        World::is_name_reserved(name) || known.any(|process| is_meant(&process.name))
     }
 
     /// Who takes the children of a process that ends.

@@ -162,7 +162,7 @@ impl Run {
             }
             Step::Grant { pid, tokens, micros } => {
                 let tokens = BTreeMap::from([(TIERS[0].to_owned(), tokens), (ALL_TIERS.to_owned(), tokens)]);
-                let event: Event = BudgetGranted { pid: Pid(pid), task: None, tokens, micros, by: "h".into() }.into();
+                let event: Event = BudgetGranted::of(Pid(pid), Budget { tokens, micros: Some(micros), ..Budget::default() }, "h").into();
                 if self.world.check(&event).is_ok() {
                     self.record(event);
                     self.sync();
@@ -325,6 +325,7 @@ impl Run {
             rooms: None,
             run_mode: None,
             step: None,
+            workflow: None,
         };
         self.record(admitted.into());
         events.into_iter().for_each(|event| self.record(event));

@@ -144,6 +144,31 @@ fn a_claim_takes_from_nobody_else() {
 }
 
 #[test]
+fn a_claim_of_any_number_is_one_that_can_be_shown() {
+    let mut run = Run::new();
+    run.record(spawned(3, 1, agent(None)));
+    run.record(ProcReported { pid: Pid(3), task: None, state: None, context_permille: None, tokens: Some(u64::MAX) });
+    let claimed = run.world.processes[&Pid(3)].run.as_ref().unwrap().claimed;
+    assert_eq!((claimed, run.world.books.accounts[&Pid(3)].spent.of("tactical")), (1 << 40, 1 << 40));
+}
+
+#[test]
+fn a_grant_raises_what_it_names_and_nothing_else() {
+    let mut run = Run::new();
+    let caps = Budget { tokens_per_day: BTreeMap::from([("all".to_owned(), 5)]), micros_per_day: Some(7), ..all(100) };
+    run.record(spawned(3, 1, agent(Some(caps))));
+    let by_day = Budget { tokens_per_day: BTreeMap::from([("all".to_owned(), 10)]), micros_per_day: Some(1), ..Budget::default() };
+    run.record(BudgetGranted::of(Pid(3), by_day, "h"));
+    let caps = run.world.caps(Pid(3));
+    assert_eq!((caps["tokens"], caps["tokens a day"], caps["money a day"]), (100, 15, 8));
+    // As records before it have it.
+    let old = r#"{"pid":3,"task":null,"tokens":{"all":1},"micros":0,"by":"h"}"#;
+    let old = Event::parse("budget.granted", old).unwrap();
+    run.world.apply(&old, run.now_ms);
+    assert_eq!((run.world.caps(Pid(3))["tokens"], run.world.caps(Pid(3))["tokens a day"]), (101, 15));
+}
+
+#[test]
 fn claims_only_add_and_end_with_the_first_request_through_the_gateway() {
     let mut run = Run::new();
     run.record(spawned(3, 1, agent(Some(all(5_000)))));

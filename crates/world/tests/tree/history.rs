@@ -203,6 +203,7 @@ impl Run {
             rooms: None,
             run_mode: None,
             step: None,
+            workflow: None,
         };
         let mut after = self.world.clone();
         after.apply(&admitted.clone().into(), self.now_ms);

@@ -189,3 +189,25 @@ fn a_process_of_an_older_journal_reads_and_is_written_as_before() {
     }
     assert!(text.contains("worker.1"), "control");
 }
+
+#[test]
+fn tasks_of_agents_take_no_place_of_peoples() {
+    let mut run = Run::new();
+    run.record(spawned(3, 1, python(ProcessRole::Daemon)));
+    run.record(started(3, 1, true));
+    let cancelled = |pid: u64, task| TaskCancelled { pid: Pid(pid), task: Some(task), by: "h".into() };
+    let persons = run.world.next_task();
+    let Event::TaskQueued(call) = queued(&run, Pid::OPERATOR.0) else { panic!("it is none") };
+    run.record(ZoneOpened { pid: Pid::OPERATOR, task: None, zone: ZoneId(1), path: "/p".into(), branch: "main".into() });
+    run.record(TaskQueued { mode: Mode::Call, zone: ZoneId(1), ..call });
+    run.record(cancelled(Pid::OPERATOR.0, persons));
+    let first = run.world.next_task();
+    for _ in 0..=limits::TASKS_REMEMBERED {
+        let task = run.world.next_task();
+        run.record(queued(&run, 3));
+        run.record(cancelled(3, task));
+    }
+    assert!(run.world.tasks.contains_key(&persons));
+    assert!(!run.world.tasks.contains_key(&first), "the control: the oldest of the agents' is forgotten");
+    assert_eq!(run.world.tasks.len(), limits::TASKS_REMEMBERED + 1);
+}

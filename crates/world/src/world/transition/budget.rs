@@ -41,10 +41,7 @@ impl Transition for BudgetGranted {
         let account = world.books.accounts.entry(self.pid).or_default();
         account.warned.clear();
         if let Some(budget) = &mut account.budget {
-            budget.micros = budget.micros.map(|cap| cap.saturating_add(self.micros));
-            for (tier, cap) in &mut budget.tokens {
-                *cap = cap.saturating_add(self.tokens.get(tier).copied().unwrap_or(0));
-            }
+            self.more().amounts().for_each(|(what, amount)| budget.raise(&what, amount));
         }
     }
 }

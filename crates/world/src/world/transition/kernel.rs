@@ -67,6 +67,10 @@ impl Transition for BlobForgotten {
 /// Refusals that were not written down one by one count as those that were.
 impl Transition for RecordsDropped {
     fn apply(&self, world: &mut World, _at_ms: i64) {
+        // What a brain read of the process table, which has no records of its own.
+        if self.kind == "proc.info" {
+            call::spend(world, self.task, self.pid, self.count);
+        }
         if self.kind != "call.refused" {
             return;
         }

@@ -1,7 +1,7 @@
 //! Processes.
 
 use super::{CheckResult, Transition, alive, budget, ensure, program, task_mut};
-use crate::event::{ProcExited, ProcPaused, ProcResumed, ProcSpawned, QueuePaused, QueueResumed, WorkerEnrolled};
+use crate::event::{ProcExited, ProcPaused, ProcResumed, ProcSpawned, QueuePaused, QueueResumed, WorkerEnrolled, WorkerPinned};
 use crate::{BlockReason, NetUse, Pid, Process, ProcessState, ProgramRun, ProgramRuntime, World};
 
 impl Transition for ProcSpawned {
@@ -33,6 +33,7 @@ impl Transition for ProcSpawned {
             net: NetUse::default(),
             brain: None,
             queue_paused: false,
+            pins: Vec::new(),
             run: self.program.as_ref().map(|_| Box::new(ProgramRun::default())),
             program: self.program.clone(),
             blocked_on: waits.then_some(BlockReason::Start),
@@ -103,6 +104,18 @@ impl Transition for WorkerEnrolled {
     fn apply(&self, world: &mut World, _at_ms: i64) {
         if let Some(process) = world.processes.get_mut(&self.pid) {
             process.brain = Some(self.brain.clone());
+        }
+    }
+}
+
+impl Transition for WorkerPinned {
+    fn check(&self, world: &World) -> CheckResult {
+        alive(world, self.pid)
+    }
+
+    fn apply(&self, world: &mut World, _at_ms: i64) {
+        if let Some(process) = world.processes.get_mut(&self.pid) {
+            process.pins.clone_from(&self.pins);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Programs of the tree: their starts, their rest and their ends.
 
 use super::{CheckResult, Transition, alive, ensure, process};
+use crate::budget::AMOUNT_MAX;
 use crate::event::{
     ProcAdopted, ProcBlocked, ProcCollected, ProcCrashed, ProcLogged, ProcReported, ProcRestarting, ProcSignalled, ProcSlept,
     ProcSnapshotted, ProcStarted, ProcUnblocked, ProcWoken,
@@ -285,7 +286,8 @@ impl Transition for ProcReported {
     fn apply(&self, world: &mut World, at_ms: i64) {
         let Some(run) = run_mut(world, self.pid) else { return };
         run.report = Some(ProgramReport { at_ms, state: self.state, context_permille: self.context_permille });
-        let more = self.tokens.unwrap_or(0).saturating_sub(run.claimed);
+        // A word of an agent's may be any number.
+        let more = self.tokens.unwrap_or(0).min(AMOUNT_MAX).saturating_sub(run.claimed);
         if more == 0 || run.uses_gateway {
             return;
         }

@@ -53,6 +53,9 @@ impl Transition for SessionCreated {
             kept_until: 0,
             summed_until: 0,
             delegated_at: 0,
+            originals: self.original.iter().cloned().collect(),
+            forked: self.forked,
+            worked_ms: 0,
         };
         if let Some(task) = task_mut(world, self.task) {
             task.session = Some(Box::new(session));
@@ -77,6 +80,12 @@ impl Transition for PlannerRequested {
 impl Transition for PlanReceived {
     fn check(&self, world: &World) -> CheckResult {
         session(world, self.task).map(drop)
+    }
+
+    fn apply(&self, world: &mut World, _at_ms: i64) {
+        if let Some(session) = session_mut(world, self.task) {
+            session.originals.extend(self.original.clone());
+        }
     }
 }
 
@@ -109,7 +118,9 @@ impl Transition for PlanAccepted {
                 steps: self.steps,
                 begun: StepStates::default(),
                 replaced: None,
+                original: self.original.clone(),
             });
+            session.originals.extend(self.original.clone());
         }
     }
 }

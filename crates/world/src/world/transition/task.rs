@@ -51,6 +51,7 @@ impl Transition for TaskQueued {
             differs: false,
             tags: Vec::new(),
             tool_lists: Vec::new(),
+            pins: Vec::new(),
             skill: None,
             hook: None,
             artifacts: Default::default(),
@@ -76,6 +77,7 @@ impl Transition for TaskQueued {
             order: self.order.clone(),
             result: None,
             session: None,
+            workflow: None,
         };
         world.tasks.insert(id, task);
     }
@@ -177,10 +179,16 @@ impl Transition for TaskStarted {
     }
 
     fn apply(&self, world: &mut World, at_ms: i64) {
+        let pins = world.processes.get(&self.pid).map(|process| process.pins.clone()).unwrap_or_default();
         if let Some(task) = task_mut(world, self.task) {
             task.state = TaskState::Running;
+            task.pins = pins;
             task.episodes = self.episode;
             task.paused_for = None;
+            // A session's time goes on while its kernel is down: whoever kills kernels gains none.
+            if task.session.is_some() {
+                task.rest(at_ms);
+            }
             task.running_since_ms = Some(at_ms);
             task.hook = None;
         }
@@ -250,6 +258,7 @@ impl Transition for TaskCancelled {
     }
 
     fn apply(&self, world: &mut World, at_ms: i64) {
+        super::discipline::reset(world, self.task);
         end(world, self.pid, self.task, TaskState::Cancelled, &format!("cancelled by {}", self.by), at_ms);
     }
 }
@@ -292,6 +301,10 @@ impl Transition for TaskContinued {
         let works = is_worked_on(task);
         if let Some(prompt) = &self.prompt {
             let settled = (!works).then_some(task.calls_settled);
+            // Whoever says something to it gives it as many turns as it had at first.
+            if let Some(workflow) = task.workflow.as_deref_mut().filter(|_| self.by != "kernel") {
+                workflow.stalled = 0;
+            }
             task.further.push(FurtherPrompt { prompt: prompt.clone(), original: self.original.clone(), settled });
         }
         if let Some(calls) = self.calls {
@@ -397,13 +410,16 @@ fn void_questions(world: &mut World, id: Option<TaskId>) {
     }
 }
 
-/// Ended tasks leave memory after a while; the journal keeps them. Those with kept work stay as long as it does.
+/// Ended tasks leave memory after a while; the journal keeps them. Those with kept work stay as long as it does. Agents have far more of them than
+/// people, and their tasks take no place of people's.
 fn forget_oldest(world: &mut World) {
-    let ended = world.tasks.values().filter(|task| task.state.ended()).count();
-    let excess = ended.saturating_sub(limits::TASKS_REMEMBERED);
-    let may_go = |task: &&Task| task.state.ended() && task.workspace.is_none() && task.kept.is_none();
-    let old: Vec<TaskId> = world.tasks.values().filter(may_go).map(|task| task.id).take(excess).collect();
-    for id in old {
+    let oldest = |of_agents: bool| {
+        let is_over = move |task: &&Task| task.state.ended() && (task.mode == Mode::Execute) == of_agents;
+        let excess = world.tasks.values().filter(is_over).count().saturating_sub(limits::TASKS_REMEMBERED);
+        let may_go = |task: &&Task| task.workspace.is_none() && task.kept.is_none();
+        world.tasks.values().filter(is_over).filter(may_go).map(|task| task.id).take(excess).collect::<Vec<TaskId>>()
+    };
+    for id in [oldest(true), oldest(false)].concat() {
         world.tasks.remove(&id);
         world.reviews.retain(|_, review| review.task != Some(id));
         world.merges.retain(|_, merge| merge.task != id);

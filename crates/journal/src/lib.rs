@@ -39,7 +39,7 @@ pub use chain::{Class, Draft, Head};
 pub use error::JournalError;
 pub use fault::{Faults, Point};
 pub use log::{Journal, Opened, Options};
-pub use read::{Filter, Record};
+pub use read::{Filter, Record, read_offline};
 pub use redact::{OWN_KEY, REDACTED, Redactor};
 pub use slices::StoredLine;
 pub use snapshot::Snapshot;

@@ -126,6 +126,16 @@ pub(crate) fn select(db: &Connection, index: &RecordIndex, filter: &Filter, visi
     found(db, index, filter, &mut |stored| Ok(visit(Record::of(stored)?)))
 }
 
+/// Records of the journal in `home` that match, read by a scan and without a writer.
+pub fn read_offline(home: &Path, filter: &Filter) -> Result<Vec<Record>, JournalError> {
+    let mut records = Vec::new();
+    each(&Store::at(home).open_reader()?, filter, &mut |stored| {
+        records.push(Record::of(stored)?);
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(records)
+}
+
 /// Takes what `make` makes of every record, in order, from the checker's place on.
 pub(crate) fn replay<M: Send>(
     store: &Store,

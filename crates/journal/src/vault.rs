@@ -109,6 +109,11 @@ impl Vault {
         self.kept.lock().contains(&self.path(call))
     }
 
+    /// Whether there is nothing at all.
+    pub fn is_empty(&self) -> bool {
+        self.kept.lock().is_empty()
+    }
+
     /// A keyed digest of an original for its record: equal originals match, and nobody can guess them from it.
     pub fn digest(&self, bytes: &[u8]) -> String {
         let mut mac = self.mac.clone();

@@ -13,11 +13,14 @@ use world::{Fault, FaultKind};
 /// Fields, at whatever depth, that hold what somebody else wrote, with names of theirs: there a name alone makes its value a secret.
 const FOREIGN: [&str; 4] = ["input", "output", "detail", "input_overrides"];
 /// Fields whose exact words count.
-const EXACT: [(&str, &[&str]); 7] = [
+const EXACT: [(&str, &[&str]); 10] = [
     ("zone.opened", &["path"]),
     ("proc.spawned", &["name", "role", "user"]),
     ("task.queued", &["brain", "original"]),
     ("task.continued", &["original"]),
+    ("session.created", &["original"]),
+    ("plan.received", &["original"]),
+    ("plan.accepted", &["original"]),
     ("grant.given", &["scope", "what", "terms"]),
     ("ban.given", &["scope", "what"]),
     ("merge.resolved", &["sides", "only"]),

@@ -16,8 +16,8 @@ use world::{Fault, FaultKind, Stop};
 
 /// Names in one record; more go into the next.
 const NAMES_MAX: usize = 500;
-/// Records whose blobs name further blobs: the base of a task, its kept work, frozen changes, the log of a merge.
-const LISTS: [&str; 4] = ["workspace.based", "work.kept", "merge.proposed", "merge.started"];
+/// Records whose blobs name further blobs: the base of a task, its kept work, what a step left in a workspace, frozen changes, the log of a merge, what a phase left.
+const LISTS: [&str; 6] = ["workspace.based", "work.kept", "step.finished", "merge.proposed", "merge.started", "workflow.entered"];
 
 impl BlobCollector {
     /// Forgets these blobs and those that these records name, and gives their names. What unfinished work needs stays, and then nothing

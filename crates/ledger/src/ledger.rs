@@ -6,6 +6,7 @@
 //! and whenever that was done, the first commit holds what requests cost that had left and are not there.
 
 mod bodies;
+mod commit;
 mod late;
 
 use crate::aside;
@@ -13,20 +14,24 @@ use crate::clean;
 use crate::fold::fold;
 use crate::home::Home;
 use crate::volume::{self, Volume};
-use journal::{BodyChanges, Class, Draft, Filter, Finding, Journal, JournalError, Redactor, Snapshot, Ticket};
+use journal::{BodyChanges, Class, Draft, Filter, Finding, Journal, JournalError, Redactor, Snapshot};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
-use world::budget::crash::{self, Flight};
+use std::time::{Duration, Instant};
+use world::budget::crash::Flight;
 use world::event::RecordsDropped;
-use world::{Code, Event, Pid, Refusal, TaskId, Weight, World, limits};
+use world::{CallId, Code, Event, Pid, Refusal, TaskId, Weight, World, exact_output, limits};
 use world::{Fault, FaultKind};
 
+pub use commit::{Pending, Unrecorded};
 pub use late::Urgency;
 
 /// When a process that flooded the journal may make calls again: its minute is over by then.
 const FLOOD_WAIT: Duration = Duration::from_secs(60);
+
+/// How many times as long as a snapshot took there is no other.
+const SNAPSHOT_SPACING: u32 = 20;
 
 pub struct Ledger {
     journal: Journal,
@@ -52,6 +57,8 @@ struct State {
     /// The world was folded again, and requests may be on their way that are not there.
     folded: bool,
     since_snapshot: u64,
+    /// No snapshot before that: they take little of the time, however large the world is.
+    snapshot_not_before: Option<Instant>,
     volume: Volume,
     /// The journal is durable beyond every late commit once it has more records than this.
     late_until: Option<u64>,
@@ -62,55 +69,8 @@ struct State {
     rights: Arc<AtomicU64>,
 }
 
-/// A decision whose events are ordered and applied, and not yet known to be on disk.
-#[must_use = "a commit counts only once it is durable"]
-pub struct Pending<'a, T> {
-    ledger: &'a Ledger,
-    value: T,
-    /// `None` while it is held for the next commit.
-    ticket: Option<Ticket>,
-    generation: u64,
-    /// Originals in the vault that nobody needs once this is on disk.
-    settled: Vec<String>,
-}
-
-impl<T> Pending<'_, T> {
-    /// Waits for the disk. Before this is `Ok`, nothing has happened.
-    pub async fn durable(self) -> Result<T, Fault> {
-        let written = match self.ticket {
-            Some(ticket) => ticket.durable().await.map(drop),
-            None => Ok(()),
-        };
-        match written {
-            Ok(()) => {
-                for name in &self.settled {
-                    if let Err(error) = aside(|| self.ledger.journal.vault().delete(name)) {
-                        world::log!("skep: an original was not deleted, the next start tries again: {error}");
-                    }
-                }
-                self.ledger.snapshot_if_due();
-                Ok(self.value)
-            }
-            Err(error) => Err(self.ledger.heal(self.generation, &error)),
-        }
-    }
-
-    pub fn value(&self) -> &T {
-        &self.value
-    }
-
-    /// For what a lease on disk pays.
-    pub fn ahead(self) -> (T, Unrecorded) {
-        (self.value, Unrecorded { ticket: self.ticket, generation: self.generation })
-    }
-}
-
-/// The wait for a commit that somebody acts on already.
-#[must_use = "nothing may be told of it before it is durable"]
-pub struct Unrecorded {
-    ticket: Option<Ticket>,
-    generation: u64,
-}
+/// Calls before the newest whose originals a crash may have left.
+const LOOKED_BACK: u64 = 10_000;
 
 /// Contents that are durable after [`Keeping::done`], and are not kept without it.
 pub struct Keeping<'a>(journal::Batch<'a>);
@@ -143,6 +103,7 @@ impl Ledger {
             closed: false,
             folded: false,
             since_snapshot: 0,
+            snapshot_not_before: None,
             volume: Volume::default(),
             late_until: None,
             held: Vec::new(),
@@ -166,63 +127,6 @@ impl Ledger {
         self.rights.load(Ordering::SeqCst)
     }
 
-    /// Decides and records in one step. `decide` gets the world and the time, and returns what happened.
-    pub fn commit<T>(&self, decide: impl FnOnce(&World, i64) -> (Vec<Event>, T)) -> Result<Pending<'_, T>, Fault> {
-        self.commit_late(|world, now_ms| (decide(world, now_ms), Urgency::Synced))
-    }
-
-    /// The same for what may be late, if `decide` says so. Only events that [`Event::may_be_late`] names are.
-    pub fn commit_late<T>(&self, decide: impl FnOnce(&World, i64) -> ((Vec<Event>, T), Urgency)) -> Result<Pending<'_, T>, Fault> {
-        // Before the lock, for it asks the disk.
-        self.restore_reserve();
-        let mut state = self.state.lock();
-        if state.closed {
-            return Err(Fault::new(FaultKind::Stopping, "nothing is recorded any more", "the kernel has stopped"));
-        }
-        if state.broken {
-            state.refold(&self.journal)?;
-        }
-        let now_ms = jiff::Timestamp::now().as_millisecond().max(state.world.now_ms);
-        let (mut drafts, mut settled, mut bodies) = (Vec::new(), Vec::new(), BodyChanges::default());
-        if std::mem::take(&mut state.folded) {
-            let left = self.flights.get().map(|left| left()).unwrap_or_default();
-            for event in crash::unrecorded(&state.world, &left) {
-                state.take(&self.redactor, &event, now_ms, &mut drafts)?;
-            }
-        }
-        let before = drafts.len();
-        let ((events, value), urgency) = decide(&state.world, now_ms);
-        // On a full disk nothing is late: what the operator does may use the reserve, and that is synced.
-        let is_late = urgency != Urgency::Synced && before == 0 && !self.journal.is_low() && events.iter().all(Event::may_be_late);
-        drafts.reserve(events.len());
-        if self.journal.is_low() && volume::must_all_wait(&events) {
-            return Err(disk_full("the reserve is kept for the operator and for what must not be lost"));
-        }
-        let mut has_counts = false;
-        for event in events {
-            let State { volume, world, .. } = &mut *state;
-            let mut counted = volume.admit(world, &event, now_ms);
-            has_counts |= !counted.due.is_empty();
-            let recorded = if counted.is_dropped { None } else { Some(event) };
-            for event in counted.due.drain(..).chain(recorded) {
-                settled.extend(state.ends(&event));
-                let touched = bodies::touched(&state.world, &event);
-                if let Err(fault) = state.take(&self.redactor, &event, now_ms, &mut drafts) {
-                    state.refold(&self.journal)?;
-                    return Err(fault);
-                }
-                bodies::change(&state.world, event, touched, &mut bodies);
-            }
-        }
-        state.since_snapshot += drafts.len() as u64;
-        state.held.append(&mut drafts);
-        state.bodies.append(bodies);
-        let generation = state.generation;
-        let is_late = is_late && !has_counts;
-        let ticket = (!is_late || urgency != Urgency::Held).then(|| state.append_held(&self.journal, is_late));
-        Ok(Pending { ledger: self, value, ticket, generation, settled })
-    }
-
     /// Why a process that makes records faster than anybody could read them makes no call, and asks no model, for a while.
     pub fn flood_refusal(&self, pid: Pid) -> Option<Refusal> {
         let now_ms = jiff::Timestamp::now().as_millisecond();
@@ -242,7 +146,16 @@ impl Ledger {
             let tasks = world.tasks.values().filter(|task| task.state.ended());
             tasks.flat_map(originals).collect::<Vec<_>>()
         });
-        aside(|| ended.iter().try_for_each(|name| self.journal.vault().delete(name).map(drop).map_err(fault)))
+        ended.iter().try_for_each(|name| self.delete_original(name))?;
+        if self.journal.vault().is_empty() {
+            return Ok(());
+        }
+        // Of calls whose end is on disk and whose original was not deleted any more.
+        let settled: Vec<CallId> = self.look(|world| {
+            let last = world.next_call().0;
+            (last.saturating_sub(LOOKED_BACK)..=last).map(CallId).filter(|call| !world.calls.contains_key(call)).collect()
+        });
+        settled.iter().try_for_each(|call| self.delete_original(call))
     }
 
     /// From here on every commit fails.
@@ -258,17 +171,6 @@ impl Ledger {
     /// Takes the disk's reserve again if it was used up and there is space for it. `true` when that was done, so that brains can go on.
     pub fn restore_reserve(&self) -> bool {
         self.journal.is_low() && aside(|| self.journal.restore_reserve())
-    }
-
-    /// Can this still come to be on disk?
-    pub fn stands(&self, unrecorded: &Unrecorded) -> bool {
-        let state = self.state.lock();
-        state.generation == unrecorded.generation && !state.broken
-    }
-
-    /// Waits for the disk.
-    pub async fn recorded(&self, Unrecorded { ticket, generation }: Unrecorded) -> Result<(), Fault> {
-        Pending { ledger: self, value: (), ticket, generation, settled: Vec::new() }.durable().await
     }
 
     /// Records what events follow from the world, and waits for the disk.
@@ -344,6 +246,12 @@ impl Ledger {
         aside(|| self.journal.vault().put(&of.to_string(), bytes)).map_err(fault)
     }
 
+    /// Keeps what a step's call gave exactly, before it is on record that it did.
+    pub fn keep_exact_output(&self, task: TaskId, step: &str, call: CallId, value: &serde_json::Value) -> Result<(), Fault> {
+        let kept = serde_json::json!({ "call": call, "value": value }).to_string();
+        aside(|| self.journal.vault().put_durably(&exact_output(task, step), kept.as_bytes())).map_err(fault)
+    }
+
     /// Deletes the exact input of a call or a question, if it was kept.
     pub fn delete_original(&self, of: impl std::fmt::Display) -> Result<(), Fault> {
         let (vault, name) = (self.journal.vault(), of.to_string());
@@ -370,12 +278,21 @@ impl Ledger {
     }
 
     fn snapshot_if_due(&self) {
-        if self.state.lock().since_snapshot >= limits::SNAPSHOT_EVERY
-            && let Err(fault) = self.snapshot()
+        let began = Instant::now();
         {
+            let mut state = self.state.lock();
+            let is_due = state.since_snapshot >= limits::SNAPSHOT_EVERY && state.snapshot_not_before.is_none_or(|at| at <= began);
+            if !is_due {
+                return;
+            }
+            // Nobody else begins one meanwhile.
+            state.since_snapshot = 0;
+        }
+        if let Err(fault) = self.snapshot() {
             // A snapshot only saves time; the journal has everything.
             world::log!("skep: no snapshot: {fault}");
         }
+        self.state.lock().snapshot_not_before = Some(Instant::now() + began.elapsed() * SNAPSHOT_SPACING);
     }
 
     fn heal(&self, generation: u64, error: &JournalError) -> Fault {
@@ -418,6 +335,12 @@ impl State {
 
     /// The originals that go with the end of their task.
     fn ends(&self, event: &Event) -> Vec<String> {
+        if let Event::PlanAccepted(accepted) = event {
+            // What steps of the plan before gave is nobody's input any more.
+            let task = accepted.task.and_then(|task| self.world.tasks.get(&task));
+            let outputs = |task: &world::Task| Some(task.session.as_deref()?.exact_outputs(task.id).collect());
+            return task.and_then(outputs).unwrap_or_default();
+        }
         let ended = matches!(event, Event::TaskFinished(_) | Event::TaskFailed(_) | Event::TaskCancelled(_));
         let task = event.task().filter(|_| ended).and_then(|task| self.world.tasks.get(&task));
         task.map(originals).unwrap_or_default()
@@ -444,9 +367,10 @@ impl State {
     }
 }
 
-/// Names of the prompts of a task that lie in the vault.
+/// Names of what lies in the vault for a task: its prompts, and what its plans and their outputs are exactly.
 fn originals(task: &world::Task) -> Vec<String> {
-    task.original.iter().chain(task.further.iter().filter_map(|further| further.original.as_ref())).cloned().collect()
+    let prompts = task.original.iter().chain(task.further.iter().filter_map(|further| further.original.as_ref())).cloned();
+    prompts.chain(task.session.iter().flat_map(|session| session.originals(task.id))).collect()
 }
 
 /// A failure of the journal, told by its file.

@@ -3,8 +3,8 @@
 //! The original lies encrypted in the vault until the task ends. **Invariant.** A brain gets what was asked or nothing, never what is
 //! left of it in the record.
 
-use crate::Ledger;
 use crate::ledger::fault;
+use crate::{Ledger, aside};
 use std::borrow::Cow;
 use world::{Code, Refusal, Task};
 use world::{Fault, FaultKind, Stop};
@@ -12,17 +12,28 @@ use world::{Fault, FaultKind, Stop};
 impl Ledger {
     /// Keeps a prompt that the journal will not hold as it is, and gives its name in the vault.
     pub async fn keep_prompt(&self, prompt: &str) -> Result<Option<String>, Fault> {
-        if matches!(self.redactor.text(prompt), Cow::Borrowed(_)) {
-            return Ok(None);
+        match self.redactor.text(prompt) {
+            Cow::Borrowed(_) => Ok(None),
+            Cow::Owned(_) => self.keep_exact(self.new_original("prompt", prompt), prompt).await.map(Some),
         }
-        let (journal, prompt) = (self.journal().clone(), prompt.to_owned());
-        let kept = tokio::task::spawn_blocking(move || {
-            let vault = journal.vault();
-            let name = format!("prompt-{}-{}", vault.digest(prompt.as_bytes()), jiff::Timestamp::now().as_nanosecond());
-            vault.put_durably(&name, prompt.as_bytes()).map(|()| name)
-        });
-        let kept = kept.await.map_err(|error| Fault::new(FaultKind::Bug, "the prompt was not kept", error))?;
-        kept.map(Some).map_err(fault)
+    }
+
+    /// A name in the vault that nothing else has.
+    pub fn new_original(&self, what: &str, text: &str) -> String {
+        format!("{what}-{}-{}", self.journal().vault().digest(text.as_bytes()), jiff::Timestamp::now().as_nanosecond())
+    }
+
+    /// Keeps under this name in the vault the exact words of something that the journal holds without its secrets.
+    pub async fn keep_exact(&self, name: String, text: &str) -> Result<String, Fault> {
+        let (journal, text) = (self.journal().clone(), text.to_owned());
+        let kept = tokio::task::spawn_blocking(move || journal.vault().put_durably(&name, text.as_bytes()).map(|()| name));
+        let kept = kept.await.map_err(|error| Fault::new(FaultKind::Bug, "the exact words were not kept", error))?;
+        kept.map_err(fault)
+    }
+
+    /// The exact words of this name; `None` where they are not kept any more.
+    pub fn exact(&self, name: &str) -> Result<Option<Vec<u8>>, Fault> {
+        aside(|| self.journal().vault().get(name)).map_err(fault)
     }
 
     /// The prompt as it was given.

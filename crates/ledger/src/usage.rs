@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use world::Stop;
 use world::budget::{ALL_TIERS, held};
 use world::event::{BudgetGranted, BudgetReconciled, BudgetSet};
-use world::{Account, Budget, By, Code, Held, Pid, Refusal, Spend, UsageTotals, World};
+use world::{Account, Budget, By, Cap, Code, Held, Pid, Refusal, Spend, UsageTotals, World};
 
 /// Millionths of a dollar as people write them.
 pub fn dollars(micros: u64) -> String {
@@ -113,8 +113,8 @@ impl Ledger {
     }
 
     /// Raises caps that are there.
-    pub async fn grant_budget(&self, pid: Pid, tokens: BTreeMap<String, u64>, micros: u64, by: &str) -> Result<(), Stop> {
-        if micros == 0 && tokens.values().all(|more| *more == 0) {
+    pub async fn grant_budget(&self, pid: Pid, more: Budget, by: &str) -> Result<(), Stop> {
+        if more.amounts().all(|(_, amount)| amount == 0) {
             let remedy = world::Remedy::GrantBudget { pid, what: world::Cap::Money.to_string(), missing: 5_000_000 };
             return Err(Refusal::new(Code::BadInput, "that grants nothing").remedy(remedy).into());
         }
@@ -124,15 +124,14 @@ impl Ledger {
         }
         let none = || Refusal::new(Code::WrongState, format!("process {pid} has no budget")).remedy(world::Remedy::SetBudget { pid });
         let budget = budget.ok_or_else(none)?;
-        let uncapped = tokens.keys().find(|tier| !budget.tokens.contains_key(*tier)).map(|tier| format!("`{tier}` tokens"));
-        let uncapped = uncapped.or_else(|| (micros > 0 && budget.micros.is_none()).then(|| "money".to_owned()));
-        if let Some(what) = uncapped {
+        let is_uncapped = |(what, amount): &(Cap, u64)| budget.amount(what).is_none() && (*amount > 0 || !what.is_money());
+        if let Some((what, _)) = more.amounts().find(is_uncapped) {
             return Err(Refusal::new(Code::BadInput, format!("the budget of process {pid} does not cap {what}"))
                 .hint("what is not capped needs no grant")
                 .remedy(world::Remedy::List { what: world::Listing::Budgets })
                 .into());
         }
-        Ok(self.record(BudgetGranted { pid, task: None, tokens, micros, by: by.to_owned() }).await?)
+        Ok(self.record(BudgetGranted::of(pid, more, by)).await?)
     }
 
     /// Puts what a bill says in the place of what was only estimated of a process: tokens of these tiers, and money.

@@ -87,7 +87,7 @@ impl NamedByRecords {
         let role = match record.kind.as_str() {
             "brain.transcribed" | "brain.talked" => BlobRole::Transcript,
             "work.kept" => BlobRole::Kept,
-            "workspace.based" | "merge.started" => BlobRole::List,
+            "workspace.based" | "merge.started" | "workflow.entered" => BlobRole::List,
             "merge.proposed" => match event_of(record)? {
                 Event::MergeProposed(proposed) => BlobRole::Proposal(proposed.merge),
                 _ => BlobRole::List,

@@ -15,7 +15,7 @@ use std::time::Duration;
 use tool::RunMode;
 use world::Fault;
 use world::event::{CallAdmitted, CallRefused, ProcPaused, ReviewAsked};
-use world::{BootTime, CallId, Code, Constraints, Event, Grant, OpenCall, Pid, Refusal, ReviewState, World, limits};
+use world::{BootTime, CallId, Code, Constraints, Event, Grant, OpenCall, Pid, Refusal, ReviewState, TaskId, WorkflowMark, World, limits};
 
 /// When a process with too many open calls may try again.
 const OPEN_CALLS_WAIT: Duration = Duration::from_secs(1);
@@ -192,6 +192,7 @@ fn decide_locked(world: &World, asked: &GateInput<'_>) -> (Vec<Event>, Ruling) {
                 run_mode: (request.run_mode != RunMode::Live).then(|| request.run_mode.as_str().to_owned()),
                 // A part of a step's call is no step.
                 step: request.step.clone().filter(|_| request.of.is_none()),
+                workflow: mark_of(world, task),
             };
             let grant = used.map(Box::new);
             let event = Event::from(event);
@@ -218,8 +219,14 @@ fn may_be_late(world: &World, asked: &GateInput<'_>) -> bool {
 fn refuse(world: &World, asked: &GateInput<'_>, refusal: Refusal, rules: Vec<String>) -> (Vec<Event>, Ruling) {
     let call = world.next_call();
     let (paths, size) = (asked.facts.paths.clone(), asked.facts.call.seen().size);
-    let event = CallRefused { rules: rules.clone(), paths, size, ..asked.redacted.refused(asked.request, call, &refusal) };
+    let workflow = mark_of(world, asked.request.task);
+    let event = CallRefused { rules: rules.clone(), paths, size, workflow, ..asked.redacted.refused(asked.request, call, &refusal) };
     (vec![event.into()], Ruling::Refuse { call, refusal, rules })
+}
+
+/// In which mode and state a call of this task is made.
+pub(crate) fn mark_of(world: &World, task: Option<TaskId>) -> Option<WorkflowMark> {
+    task.and_then(|task| world.tasks.get(&task))?.workflow.as_deref().map(world::Workflow::mark)
 }
 
 /// Is this process in a state to make calls at all?

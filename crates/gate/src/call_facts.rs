@@ -88,6 +88,8 @@ pub struct CallFacts {
     pub masked: Option<Refusal>,
     /// Made twice, it does no more than once: a file of the task's own layer, written by the brain's own hands.
     pub is_repeatable: bool,
+    /// It was begun before, and what came of that is not known.
+    pub was_lost: bool,
     /// The grant that demanded another input than was asked; the call runs with that grant or not at all.
     pub demanded: Option<GrantId>,
     pub(crate) token: Option<Presented>,
@@ -108,6 +110,10 @@ impl CallFacts {
         let mode = who.task.and_then(|task| world.tasks.get(&task)).map_or(Mode::Call, world::Task::present_mode);
         let Details { tool, input, run_mode, read_only, paths, command, host, method, port, size, room, tier, tree } = details;
         let (sandbox, network) = room.map(|room| (room.template, room.network)).unzip();
+        let (workflow_state, mut session_mode) = crate::test_first::shown(world, who.task);
+        if tool == policy::SET_MODE {
+            session_mode = input["mode"].as_str().unwrap_or_default().to_owned();
+        }
         let seen = OwnedFacts {
             tool,
             read_only,
@@ -120,7 +126,8 @@ impl CallFacts {
             zone,
             mode,
             run_mode: run_mode.as_str().to_owned(),
-            workflow_state: "idle".to_owned(),
+            workflow_state,
+            session_mode,
             command,
             host,
             method,
@@ -131,7 +138,8 @@ impl CallFacts {
             opinions: Vec::new(),
             tree: tree.map(|request| Box::new(request.facts(world, process))),
         };
-        Some(CallFacts { who, trusted, bind: String::new(), masked: None, is_repeatable: false, demanded: None, token: None, input, seen })
+        let (masked, demanded, token) = (None, None, None);
+        Some(CallFacts { who, trusted, bind: String::new(), masked, is_repeatable: false, was_lost: false, demanded, token, input, seen })
     }
 
     /// What rules see of it.
@@ -147,7 +155,8 @@ impl CallFacts {
 
     /// The same call without what is for it alone: a person's answer, a mask, a token, opinions.
     pub fn by_policy_alone(&self) -> CallFacts {
-        let mut plain = CallFacts { bind: String::new(), masked: None, is_repeatable: false, demanded: None, token: None, ..self.clone() };
+        let (masked, demanded, token) = (None, None, None);
+        let mut plain = CallFacts { bind: String::new(), masked, is_repeatable: false, was_lost: false, demanded, token, ..self.clone() };
         plain.seen.opinions.clear();
         plain
     }

@@ -1,6 +1,7 @@
 //! `skep.yml`: what a project tells Skep about itself. Only narrows; a typo is an error.
 
 use crate::crew_config::{CrewConfig, ZoneConfig};
+use crate::test_first::{StrictConfig, TestPaths, read_mode};
 use serde::Deserialize;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 use std::collections::BTreeMap;
@@ -31,6 +32,9 @@ pub struct Config {
     pub sandbox: crate::template::SandboxConfig,
     pub crew: CrewConfig,
     pub zone: ZoneConfig,
+    /// How strictly tests come first in tasks that do not say: strict, explore or debug. Without it they need not.
+    pub discipline: Option<String>,
+    pub strict: StrictConfig,
 }
 
 /// What a name for a brain stands for: `claude@anthropic/claude/code/opus/v4.5`, or the same under `alias`.
@@ -113,15 +117,17 @@ impl Config {
             return Err(format!("limits.workers: a project has 1 to {} workers", limits::WORKERS_MAX));
         }
         config.check_crew()?;
+        config.discipline.as_deref().map(read_mode).transpose().map_err(|why| format!("discipline: {why}"))?;
+        TestPaths::of(&config.strict)?;
         Ok(config)
     }
 }
 
 /// The `skep.yml` that `skep init` writes, with the test command guessed from what the project has.
 pub(crate) fn default_text(project: &workspace::reader::Folder) -> String {
-    let command = match crate::test_command::detect(project) {
-        Some(words) => {
-            let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
+    let command = match crate::test_command::detect(project).first() {
+        Some(runner) => {
+            let quoted: Vec<String> = runner.command.iter().map(|word| format!("\"{word}\"")).collect();
             format!("  command: [{}]", quoted.join(", "))
         }
         None => r#"  # command: ["make", "test"]"#.to_owned(),
@@ -164,6 +170,10 @@ mod tests {
         assert_eq!(config.test.command, Some(vec!["cargo".into(), "test".into()]));
         assert!(Config::parse("merge: {safe: ['']}").unwrap_err().contains("merge.safe"));
         assert!(Config::parse("limitz: {}").unwrap_err().contains("limitz"));
+        assert!(Config::parse("discipline: loose").unwrap_err().contains("there are strict, explore and debug"));
+        assert!(Config::parse("strict: {tests: ['']}").unwrap_err().contains("strict.tests"));
+        let strict = Config::parse("discipline: strict\nstrict: {mutate: true, tests: ['checks/**']}").unwrap();
+        assert_eq!((strict.discipline.as_deref(), strict.strict.mutate), (Some("strict"), true));
         assert_eq!(Config::parse("# nothing\n"), Ok(Config::default()));
         let crew = |text: &str| Config::parse(&format!("crew: {{brains: {text}}}")).map(|config| config.crew.brains);
         let opus = "claude@anthropic/claude/code/opus/v4.5";

@@ -221,6 +221,9 @@ pub(crate) fn check_role_name(name: &str) -> Result<(), String> {
 /// A list that narrows: names of tools, or `fs.*` for all of a kind.
 pub fn check_tools(tools: &[String]) -> Result<(), String> {
     let is_tool = |tool: &str| {
+        if tool == world::EVERY_TOOL {
+            return true;
+        }
         let name = tool.strip_suffix(".*").unwrap_or(tool);
         !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
     };

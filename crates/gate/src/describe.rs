@@ -66,7 +66,7 @@ impl Gate {
         let token = request.token.as_ref().and_then(|(text, peer)| token::presented(&self.ledger, text, peer.clone()));
         let stays_inside = is_confined && details.host.is_none() && request.hands == Hands::Kernel;
         let mut call = CallFacts::new(&self.ledger, request.who(), trusted, details)?;
-        (call.bind, call.token) = (bind, token);
+        (call.bind, call.token, call.was_lost) = (bind, token, request.was_lost);
         let paths = places.iter().map(|place| shown(&place.real).to_owned()).collect();
         Ok(GateFacts { call, paths, like, then, stays_inside })
     }
@@ -74,6 +74,9 @@ impl Gate {
     /// Describes a call that touches no file, with what extensions think of it.
     pub async fn describe_without_files(&self, request: &Request, details: Details) -> Result<GateFacts, Stop> {
         let trusted = self.policies.in_force(request.zone)?;
+        // For extensions alone, where there are some.
+        let is_left_out = details.input.is_null() && !trusted.bundle.rules.is_empty();
+        let details = if is_left_out { Details { input: request.input.clone(), ..details } } else { details };
         let mut facts = self.describe(request, trusted, details, &[], false)?;
         facts.call.ask_extensions(self).await;
         Ok(facts)

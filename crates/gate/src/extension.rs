@@ -126,6 +126,7 @@ pub(crate) fn described(facts: &policy::OwnedFacts, input: &Value) -> Value {
         "zone": facts.zone,
         "mode": if facts.mode == Mode::Ask { "ask" } else { "act" },
         "workflow_state": facts.workflow_state,
+        "session_mode": facts.session_mode,
         "input": input,
     });
     // What is not known is absent, not null.

@@ -5,6 +5,7 @@
 
 use crate::call_facts::{CallFacts, Who, tags};
 use crate::session_scope::{SESSION_TERMS, ScopeObjection, SessionScope, scopes_of};
+use crate::test_first::{WORKFLOW, WorkflowHold};
 use crate::{Gate, Request};
 use policy::{Explanation, Policy, RealPath, Standing, TokenFacts, Verdict};
 use serde_json::Value;
@@ -38,6 +39,9 @@ impl CallFacts {
         if let Some(refusal) = rights.unlisted(&self.seen().tool) {
             return Judgement::deny(refusal, vec![TOOL_LIST.into()]);
         }
+        if let Some(refusal) = rights.workflow.as_ref().and_then(|hold| hold.objection_to(facts, &self.trusted)) {
+            return Judgement::deny(refusal, vec![WORKFLOW.into()]);
+        }
         let asks = match rights.session_objection(facts) {
             Some(ScopeObjection::Deny(refusal)) => return Judgement::deny(refusal, vec![SESSION_TERMS.into()]),
             Some(ScopeObjection::Ask(why)) => Some(why),
@@ -47,7 +51,8 @@ impl CallFacts {
             return Judgement::deny(refusal, rules);
         }
         let standing = |grant: Option<&Grant>| Standing { grant: grant.map(|grant| grant.id), calls_left: rights.calls_left };
-        let lost = rights.lost.get(&self.bind).filter(|_| !self.is_repeatable);
+        let known = rights.lost.get(&self.bind).map(String::as_str);
+        let lost = known.or((self.was_lost && !facts.read_only).then_some("")).filter(|_| !self.is_repeatable);
         let (mut reasons, mut rules) = match policy::decide(policy, facts, &standing(None)) {
             Verdict::Review { reasons, rules } => (reasons, rules),
             // A call that may have happened already is a person's to repeat, whatever the policy says of it.
@@ -86,7 +91,7 @@ impl CallFacts {
 pub const TOOL_LIST: &str = "tool-list";
 
 /// That a brain runs and thinks is no use of a tool.
-const ALWAYS_LISTED: [&str; 2] = ["brain.run", crate::MODEL_REQUEST];
+pub(crate) const ALWAYS_LISTED: [&str; 2] = ["brain.run", crate::MODEL_REQUEST];
 
 /// Who asks about a call whose outcome is not known.
 pub const LOST: &str = "lost-call";
@@ -130,6 +135,8 @@ pub struct CallerRights {
     tool_lists: Vec<ToolList>,
     /// What the session lets them do at most.
     scopes: Vec<SessionScope>,
+    /// What the state of a task does not allow that is held to tests first.
+    workflow: Option<WorkflowHold>,
     now: BootTime,
     now_ms: i64,
 }
@@ -151,6 +158,7 @@ impl CallerRights {
         // The operator's own calls in a task, and what a merge does, are no calls of its brain.
         let own = call.who.task.and_then(|task| world.tasks.get(&task)).filter(|_| call.who.pid != Pid::OPERATOR);
         rights.tool_lists = own.map(|task| task.tool_lists.clone()).unwrap_or_default();
+        rights.workflow = WorkflowHold::of_call(world, call.who.pid, call.who.task);
         if let Some(task) = own.filter(|task| task.session.is_some()) {
             let scopes = scopes_of(world, Some(task.id)).into_iter();
             // What a job in its room asks for is no step of a plan.
@@ -164,6 +172,7 @@ impl CallerRights {
     #[must_use]
     pub fn within_session(mut self, world: &World, task: Option<TaskId>) -> CallerRights {
         self.scopes = scopes_of(world, task).into_iter().map(SessionScope::of_paths_and_hosts).collect();
+        self.workflow = WorkflowHold::of_merge(world, task);
         self
     }
 
@@ -192,6 +201,7 @@ impl CallerRights {
             token: None,
             tool_lists: Vec::new(),
             scopes: Vec::new(),
+            workflow: None,
             now: now.clone(),
             now_ms,
         }

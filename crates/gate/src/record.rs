@@ -64,6 +64,8 @@ impl RedactedInput {
             paths: Vec::new(),
             size: None,
             of: request.of,
+            workflow: None,
+            step: request.step.clone().map(Box::new),
         }
     }
 }
@@ -79,7 +81,8 @@ impl Gate {
         let redacted = RedactedInput::of(&self.ledger, request);
         let pending = self.ledger.commit(|world, _| {
             let call = world.next_call();
-            (vec![CallRefused { rules, ..redacted.refused(request, call, refusal) }.into()], call)
+            let workflow = crate::admit::mark_of(world, request.task);
+            (vec![CallRefused { rules, workflow, ..redacted.refused(request, call, refusal) }.into()], call)
         })?;
         pending.durable().await
     }

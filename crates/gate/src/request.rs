@@ -43,6 +43,10 @@ pub struct Request {
     pub job: JobTerms,
     /// The step of a session that it is.
     pub step: Option<StepRef>,
+    /// What it gives is the input of another step: it is kept exactly, beside what its caller hears of it.
+    pub is_handed_on: bool,
+    /// It was begun before, and nobody knows what came of that: where it changes something, a person is asked, whatever the policy says.
+    pub was_lost: bool,
     /// How long its tool may run, beside the tool's own limit.
     pub time_max: Option<Duration>,
     /// What the caller itself said, where `input` is made of it and leaves something out: answers and outcomes belong to exactly this.
@@ -67,6 +71,8 @@ impl Request {
             asked: None,
             of: None,
             step: None,
+            is_handed_on: false,
+            was_lost: false,
             time_max: None,
         }
     }

@@ -53,6 +53,7 @@ impl Gate {
                 (false, told)
             }
         };
+        let exact = (request.is_handed_on && ok).then(|| whole.clone());
         let CleanOutput { text, is_plain } = redact(self, &mut whole)?;
         let text = if narrow(permit, &mut whole) { json_text(&whole)? } else { text };
         let mut value = whole.clone();
@@ -80,6 +81,9 @@ impl Gate {
                 inline = json!({"bytes": bytes});
             }
         }
+        if let Some(exact) = exact {
+            self.keep_handed_on(request, permit, exact, &value, dropped.is_some())?;
+        }
         let blob_bytes = if blob.is_some() { bytes } else { 0 };
         let event = CallFinished { pid: request.pid, task: request.task, call: permit.call, ok, output: inline, blob, blob_bytes, ms };
         let mut events = vec![event.into()];
@@ -99,6 +103,23 @@ impl Gate {
             }
             None => Ok(CallEnd::Done { ok, value }),
         }
+    }
+
+    /// Keeps what another step is to get exactly, where neither the caller nor the record has it so. What the grant withholds is not handed on either.
+    fn keep_handed_on(&self, request: &Request, permit: &Permit, mut exact: Value, told: &Value, is_dropped: bool) -> Result<(), Fault> {
+        let (Some(task), Some(step)) = (request.task, &request.step) else { return Ok(()) };
+        if let Some(Constraints { output_redact_fields, output_allow_fields, .. }) = permit.constraints() {
+            if !output_allow_fields.is_empty() {
+                narrow(permit, &mut exact);
+            }
+            remove(&mut exact, output_redact_fields);
+        }
+        let text = json_text(&exact)?;
+        // What looks like a place where a secret was is told from one by being kept.
+        if exact == *told && !is_dropped && !text.contains(journal::REDACTED) {
+            return Ok(());
+        }
+        self.ledger.keep_exact_output(task, &step.step, permit.call, &exact)
     }
 
     /// Is there room for more of this task's output?
@@ -200,6 +221,18 @@ fn is_plain(json: &str) -> bool {
         }
     }
     true
+}
+
+/// Takes these names away with what stands under them, at any depth.
+fn remove(value: &mut Value, names: &[String]) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|name, _| !names.contains(name));
+            fields.values_mut().for_each(|field| remove(field, names));
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| remove(item, names)),
+        _ => {}
+    }
 }
 
 /// Takes what stands under these names away, at any depth.

@@ -19,6 +19,8 @@ pub struct TaskShape {
     pub params: BTreeMap<String, String>,
     /// The only tools that it may use.
     pub tools: Option<Vec<String>>,
+    /// How strictly tests come first.
+    pub discipline: Option<world::Discipline>,
 }
 
 /// The same by what the project's files say.

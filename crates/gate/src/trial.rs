@@ -92,7 +92,8 @@ impl Gate {
             Ok((policy, mut warnings)) => {
                 // A rule about a tool that is judged as another would never speak.
                 let tools = self.tools.list().filter(|tool| !tool.is_adapted()).map(|tool| tool.manifest().name.as_str());
-                let calls = [MERGE, ISSUE, "policy.update", MODEL_REQUEST, "net.connect", "net.request", "person.ask"];
+                let calls = [MERGE, ISSUE, "policy.update", MODEL_REQUEST, "net.connect", "net.request", "person.ask", policy::SET_MODE];
+                let calls = calls.into_iter().chain(policy::WORKFLOW_CALLS);
                 let calls: Vec<&str> = tools.chain(calls).collect();
                 let operator = self.policies.operator_rooms();
                 let rooms: Vec<&str> = operator.templates.list().map(|template| template.name.as_str()).collect();

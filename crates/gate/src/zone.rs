@@ -8,6 +8,7 @@ use crate::bundle::{read_bundle, unread};
 use crate::config::{self, Config};
 use crate::policies::Policies;
 use crate::role::{ROLES_FOLDER, Roles};
+use crate::test_first::TestPaths;
 use crate::worker::first_worker;
 use policy::{Builtin, Guard, Policy};
 use serde::{Deserialize, Serialize};
@@ -65,6 +66,8 @@ impl std::ops::Deref for TrustedPolicy {
 pub struct Parsed {
     pub policy: Policy,
     pub config: Config,
+    /// Which of its paths are tests.
+    pub tests: TestPaths,
     pub roles: Roles,
     /// Takes out of results what `redact` names.
     pub sanitizer: Sanitizer,
@@ -355,7 +358,8 @@ pub(crate) fn parse_whole(bundle: &Bundle) -> Result<Parsed, Refusal> {
     let patterns = config.redact.iter().map(|(name, pattern)| (name.as_str(), pattern.as_str()));
     let sanitizer = Sanitizer::new(patterns).map_err(|error| bad(format!("{CONFIG_FILE}: redact: {error}")))?;
     let roles = Roles::parse(&bundle.roles).map_err(bad)?;
-    Ok(Parsed { policy, config, roles, sanitizer, bundle: bundle.clone() })
+    let tests = TestPaths::of(&config.strict).map_err(|error| bad(format!("{CONFIG_FILE}: {error}")))?;
+    Ok(Parsed { policy, config, tests, roles, sanitizer, bundle: bundle.clone() })
 }
 
 /// Writes a file where there is none. No link is followed: a project must not lead our writing out of it.

@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
+use workflow::discipline::workflow_prompt;
 use world::{Code, Fault, Mode, Pid, Refusal, Remedy, ReviewId, Stop, Task, ZoneId};
 
 /// The tier that sums up.
@@ -110,7 +111,8 @@ impl Models {
             self.gate.policies.trusted(task.zone)?.map(|trusted| trusted.config.pins.clone()).unwrap_or_default(),
         );
         let may_change = task.present_mode() != Mode::Ask;
-        let workflow = Some("Workflow state: idle.".to_owned());
+        let workflow = task.workflow.as_deref().map(workflow_prompt);
+        let workflow = Some(workflow.unwrap_or_else(|| "Workflow state: idle.".to_owned()));
         let mut tools = tools_for(tools, may_change);
         tools.retain(|tool| task.tool_lists.iter().all(|list| list.has(&tool.name)));
         tools.extend(of_tree);

@@ -8,7 +8,7 @@ mod tree;
 use crate::decide::{Facts, RealPath};
 pub use tree::TreeRule;
 pub use tree::tree_calls;
-pub(crate) use tree::{ALLOWS as TREE_ALLOWS, is_tree_call};
+use tree::{ALLOWS as TREE_ALLOWS, is_tree_call};
 use world::{Mode, Remedy};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,8 +29,25 @@ pub enum Builtin {
     AskMode,
     /// A change of policy is always a person's.
     PolicyUpdate,
+    /// Debug lets programs run that otherwise never do, so it is always a person's.
+    DebugMode,
     /// What holds between processes of the tree.
     Tree(TreeRule),
+}
+
+/// The call that says how strictly tests come first.
+pub const SET_MODE: &str = "session.set_mode";
+/// What a brain says of its own work. Like the mode, it is allowed where nobody says anything.
+pub const WORKFLOW_CALLS: [&str; 3] = ["plan.complete", "workflow.request_exemption", "workflow.state"];
+/// Who allows such a call.
+pub(crate) const WORKFLOW_ALLOWS: &str = "builtin:workflow";
+
+/// Who allows a call that no rule speaks about, if somebody does.
+pub(crate) fn allows_silently(tool: &str) -> Option<&'static str> {
+    if is_tree_call(tool) {
+        return Some(TREE_ALLOWS);
+    }
+    (tool == SET_MODE || WORKFLOW_CALLS.contains(&tool)).then_some(WORKFLOW_ALLOWS)
 }
 
 /// A file or directory of the kernel's own that lies inside the project.
@@ -63,6 +80,7 @@ impl Builtin {
             Builtin::OutsideProject => "builtin:outside-project",
             Builtin::AskMode => "builtin:ask-mode",
             Builtin::PolicyUpdate => "builtin:policy-update",
+            Builtin::DebugMode => "builtin:debug-mode",
             Builtin::Tree(rule) => rule.name(),
         }
     }
@@ -77,6 +95,7 @@ impl Builtin {
             Builtin::OutsideProject => "it lies outside the project",
             Builtin::AskMode => "`ask` only reads",
             Builtin::PolicyUpdate => "a change of policy is always a person's decision",
+            Builtin::DebugMode => "debug mode runs what the other modes never run",
             Builtin::Tree(rule) => rule.reason(),
         }
     }
@@ -88,7 +107,7 @@ impl Builtin {
             Builtin::KernelFiles => Some("move SKEP_HOME out of the project, or work on another path"),
             Builtin::GitDirectory => Some("run git in the sandbox with shell.run; its writes stay in the task's private layer"),
             Builtin::OutsideProject => Some("write inside the project, or copy the file yourself afterwards"),
-            Builtin::PolicyUpdate => Some("answer the review"),
+            Builtin::PolicyUpdate | Builtin::DebugMode => Some("answer the review"),
             Builtin::Tree(rule) => Some(rule.hint()),
             Builtin::PolicyFiles | Builtin::Journal | Builtin::AskMode => None,
         }
@@ -122,6 +141,9 @@ pub(crate) fn weigh(guards: &[Guard], facts: &Facts<'_>, path: Option<RealPath<'
     // The one way to a policy file, so the paths below do not concern it.
     if facts.tool == Builtin::POLICY_UPDATE {
         return BuiltinVerdict::Review(Builtin::PolicyUpdate);
+    }
+    if facts.tool == SET_MODE && facts.session_mode == "debug" {
+        return BuiltinVerdict::Review(Builtin::DebugMode);
     }
     if facts.read_only {
         return BuiltinVerdict::Nothing;

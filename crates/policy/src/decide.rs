@@ -125,10 +125,9 @@ fn weigh<'a>(policy: &'a Policy, facts: &Facts<'a>, path: Option<RealPath<'a>>, 
         }
     }
     if tally.statement_count() == before {
-        if builtin::is_tree_call(facts.tool) {
-            tally.allow(Cow::Borrowed(builtin::TREE_ALLOWS));
-        } else {
-            tally.silence.get_or_insert(path);
+        match builtin::allows_silently(facts.tool) {
+            Some(by) => tally.allow(Cow::Borrowed(by)),
+            None => drop(tally.silence.get_or_insert(path)),
         }
     }
 }

@@ -151,13 +151,13 @@ fn weigh(policy: &Policy, facts: &Facts<'_>, path: Option<RealPath<'_>>) -> Weig
         }
     }));
     let has_spoken = weighed.voices.iter().any(|voice| voice.layer != Layer::Home && voice.says.is_some());
-    if !has_spoken && builtin::is_tree_call(facts.tool) {
+    if let Some(by) = builtin::allows_silently(facts.tool).filter(|_| !has_spoken) {
         weighed.voices.push(Statement {
             layer: Layer::Builtin,
-            name: builtin::TREE_ALLOWS.to_owned(),
+            name: by.to_owned(),
             line: None,
             says: Some(Action::Allow),
-            why: "no rule of the tree denies it, and nobody else speaks about it".to_owned(),
+            why: "no rule of the kernel's own denies it, and nobody else speaks about it".to_owned(),
         });
     }
     weighed

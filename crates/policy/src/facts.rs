@@ -24,6 +24,8 @@ pub struct Facts<'a> {
     /// `live`, `dry_run` or `mock`; the field `mode` of a policy file.
     pub run_mode: &'a str,
     pub workflow_state: &'a str,
+    /// How strictly tests come first; empty where they need not. Of a call that switches it, what is asked for.
+    pub session_mode: &'a str,
     pub command: Option<&'a [String]>,
     /// Without port.
     pub host: Option<&'a str>,
@@ -113,6 +115,8 @@ pub struct OwnedFacts {
     pub run_mode: String,
     #[serde(default)]
     pub workflow_state: String,
+    #[serde(default)]
+    pub session_mode: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<Vec<String>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -180,6 +184,7 @@ impl From<&Facts<'_>> for OwnedFacts {
             mode: facts.mode,
             run_mode: facts.run_mode.to_owned(),
             workflow_state: facts.workflow_state.to_owned(),
+            session_mode: facts.session_mode.to_owned(),
             command: facts.command.map(<[String]>::to_vec),
             host: facts.host.map(str::to_owned),
             method: facts.method.map(str::to_owned),
@@ -209,6 +214,7 @@ impl OwnedFacts {
             mode: Mode::Act,
             run_mode: "live".to_owned(),
             workflow_state: String::new(),
+            session_mode: String::new(),
             command: None,
             host: None,
             method: None,
@@ -247,6 +253,7 @@ impl OwnedFacts {
             mode: self.mode,
             run_mode: &self.run_mode,
             workflow_state: &self.workflow_state,
+            session_mode: &self.session_mode,
             command: self.command.as_deref(),
             host: self.host.as_deref(),
             method: self.method.as_deref(),

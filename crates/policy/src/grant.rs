@@ -288,6 +288,7 @@ mod tests {
             mode: Mode::Act,
             run_mode: "live",
             workflow_state: "idle",
+            session_mode: "",
             command,
             host: None,
             method: None,

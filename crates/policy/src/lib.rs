@@ -16,6 +16,7 @@ mod preview;
 mod rule;
 mod scope;
 mod suggest;
+mod test_rules;
 mod token;
 mod tree_facts;
 mod trial;
@@ -23,7 +24,7 @@ mod units;
 mod view;
 mod yaml;
 
-pub use builtin::{Builtin, Guard, TreeRule, is_kept, tree_calls};
+pub use builtin::{Builtin, Guard, SET_MODE, TreeRule, WORKFLOW_CALLS, is_kept, tree_calls};
 pub use compare::{RuleChange, RuleChangeEffect, RuleChangeKind, compare};
 pub use decide::{Standing, Verdict, Warrant, decide};
 pub use explain::{Explanation, Layer, Statement, Weighed, explain};
@@ -34,6 +35,7 @@ pub use preview::{PreviewNeed, preview};
 pub use rule::{Action, Rule};
 pub use scope::{BadGlob, Globs};
 pub use suggest::{Asked, Proposal, Suggestions, suggest};
+pub use test_rules::{CoverageDebt, ExemptionRule, TestRules};
 pub use token::{Peer, TokenFacts};
 pub use tree_facts::{SpawnShortage, TreeFacts};
 pub use trial::{BREAKING_MAX, Case, CaseOutcome, Trial, VerdictChange, VerdictChangeKind, trial};
@@ -52,6 +54,8 @@ pub struct Policy {
     index: Index,
     guards: Vec<Guard>,
     names: Vec<yaml::typo::NamedWord>,
+    /// What it says of test-first.
+    pub test_rules: TestRules,
     /// The operator's own, which holds in every project; this one can only narrow it.
     above: Option<Arc<Policy>>,
 }
@@ -59,9 +63,9 @@ pub struct Policy {
 impl Policy {
     /// Reads the text of a policy file. `name` is how messages call it.
     pub fn parse(text: &str, name: &str) -> Result<(Policy, Vec<Warning>), PolicyError> {
-        let yaml::Compiled { rules, warnings, names } = yaml::parse(text, name)?;
+        let yaml::Compiled { rules, warnings, names, test_rules } = yaml::parse(text, name)?;
         let index = Index::new(&rules);
-        Ok((Policy { rules, index, guards: Vec::new(), names, above: None }, warnings))
+        Ok((Policy { rules, index, guards: Vec::new(), names, test_rules, above: None }, warnings))
     }
 
     /// Built-ins only: nothing is allowed.

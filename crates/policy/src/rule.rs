@@ -106,6 +106,7 @@ pub(crate) struct Condition {
     pub zone: Option<Vec<Word>>,
     pub mode: Option<Vec<Word>>,
     pub workflow_state: Option<Vec<Word>>,
+    pub session_mode: Option<Vec<Word>>,
     pub command: Option<Vec<CommandPattern>>,
     pub host: Option<Vec<Word>>,
     pub method: Option<Vec<String>>,
@@ -128,6 +129,7 @@ pub(crate) enum Field {
     Zone,
     Mode,
     WorkflowState,
+    SessionMode,
     Command,
     Host,
     Method,
@@ -138,7 +140,7 @@ pub(crate) enum Field {
 }
 
 impl Field {
-    pub(crate) const ALL: [Field; 17] = [
+    pub(crate) const ALL: [Field; 18] = [
         Field::Syscall,
         Field::PathGlob,
         Field::Caller,
@@ -149,6 +151,7 @@ impl Field {
         Field::Zone,
         Field::Mode,
         Field::WorkflowState,
+        Field::SessionMode,
         Field::Command,
         Field::Host,
         Field::Method,
@@ -170,6 +173,7 @@ impl Field {
             Field::Zone => "zone",
             Field::Mode => "mode",
             Field::WorkflowState => "workflow_state",
+            Field::SessionMode => "session_mode",
             Field::Command => "command",
             Field::Host => "host",
             Field::Method => "method",
@@ -207,6 +211,7 @@ impl Condition {
             Field::Zone => word(&self.zone, facts.zone),
             Field::Mode => word(&self.mode, facts.run_mode),
             Field::WorkflowState => word(&self.workflow_state, facts.workflow_state),
+            Field::SessionMode => word(&self.session_mode, facts.session_mode),
             Field::Command => any(&self.command, |command| facts.command.is_some_and(|argv| command.matches(argv))),
             Field::Host => any(&self.host, |word| facts.host.is_some_and(|host| host_matches(word, host))),
             Field::Method => any(&self.method, |method| facts.method.is_some_and(|own| own.eq_ignore_ascii_case(method))),

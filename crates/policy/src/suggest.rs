@@ -100,7 +100,14 @@ impl Suggestions {
             }
         }
         let index = Index::new(&rules);
-        Policy { rules, index, guards: policy.guards.clone(), names: Vec::new(), above: policy.above.clone() }
+        Policy {
+            rules,
+            index,
+            guards: policy.guards.clone(),
+            names: Vec::new(),
+            test_rules: policy.test_rules.clone(),
+            above: policy.above.clone(),
+        }
     }
 
     pub fn summary(&self) -> String {

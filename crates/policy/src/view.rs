@@ -263,10 +263,10 @@ fn narrow(number: usize, rule: &Rule, facts: &crate::Facts<'_>) -> Option<Narrow
     // What restricts holds in any state and for any size, and only its sure exceptions count; what loosens, the other way round.
     let settled = |condition: &Condition, any: bool| {
         let condition = Condition { path_glob: None, ..condition.clone() };
-        let condition = if any { Condition { workflow_state: None, size: None, ..condition } } else { condition };
+        let condition = if any { Condition { workflow_state: None, session_mode: None, size: None, ..condition } } else { condition };
         condition.matches(facts, None)
     };
-    let sure = |condition: &Condition| condition.workflow_state.is_none() && condition.size.is_none();
+    let sure = |condition: &Condition| condition.workflow_state.is_none() && condition.session_mode.is_none() && condition.size.is_none();
     if !settled(&rule.on, strict) {
         return None;
     }

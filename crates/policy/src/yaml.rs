@@ -10,6 +10,7 @@ mod shadow;
 pub(crate) mod typo;
 
 use crate::rule::{Action, Rule};
+use crate::test_rules::{BadExemption, TestRules, WrittenDebt, WrittenExemptions};
 use ::yaml::{Spanned, YamlError, YamlFault};
 use serde::de::{Deserialize, Deserializer, Error as _, SeqAccess, Visitor};
 use std::fmt;
@@ -46,6 +47,7 @@ pub(crate) struct Compiled {
     pub rules: Vec<Rule>,
     pub warnings: Vec<Warning>,
     pub names: Vec<typo::NamedWord>,
+    pub test_rules: TestRules,
 }
 
 /// Far more than ten thousand rules need.
@@ -58,9 +60,18 @@ pub(crate) fn parse(text: &str, name: &str) -> Result<Compiled, PolicyError> {
         return Err(PolicyError { file: name.to_owned(), line: 1, column: 1, what, hint });
     }
     let file: Option<File> = ::yaml::from_str(text).map_err(|error| unreadable(error, name))?;
-    let capabilities = file.and_then(|file| file.capabilities).unwrap_or_default();
+    let File { capabilities, tdd_exemptions, tech_debt } = file.unwrap_or_default();
+    let capabilities = capabilities.unwrap_or_default();
+    let test_rules = TestRules::of(tdd_exemptions, tech_debt).map_err(|BadExemption { at, bad }| PolicyError {
+        file: name.to_owned(),
+        line: at.line(),
+        column: at.column(),
+        what: bad.to_string(),
+        hint: Some(bad.hint.to_owned()),
+    })?;
     let none = capabilities.is_empty();
     let mut compiled = compile::rules(capabilities, name)?;
+    compiled.test_rules = test_rules;
     if none {
         let (file, what) = (name.to_owned(), "there are no rules, so every call is denied".to_owned());
         let remedy = Some(Remedy::WriteDefaultPolicy);
@@ -69,11 +80,15 @@ pub(crate) fn parse(text: &str, name: &str) -> Result<Compiled, PolicyError> {
     Ok(compiled)
 }
 
-#[derive(Debug, serde::Deserialize)]
+#[derive(Debug, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
     #[serde(default)]
     capabilities: Option<Vec<Capability>>,
+    #[serde(default)]
+    tdd_exemptions: Option<WrittenExemptions>,
+    #[serde(default)]
+    tech_debt: Option<WrittenDebt>,
 }
 
 #[derive(Debug, serde::Deserialize)]
@@ -111,12 +126,12 @@ struct Limits {
 }
 
 macro_rules! fields {
-    ($($name:ident),*) => {
+    ($($(#[$attribute:meta])* $name:ident),*) => {
         /// A condition as written. `None` is a field that is not there.
         #[derive(Debug, serde::Deserialize)]
         #[serde(deny_unknown_fields)]
         struct Fields {
-            $(#[serde(default, deserialize_with = "written")] $name: Spelled,)*
+            $($(#[$attribute])* #[serde(default, deserialize_with = "written")] $name: Spelled,)*
         }
 
         impl Fields {
@@ -136,7 +151,10 @@ fields!(
     user,
     zone,
     mode,
+    // Seed 003's name for it.
+    #[serde(alias = "state_machine_state")]
     workflow_state,
+    session_mode,
     command,
     host,
     method,

@@ -19,6 +19,7 @@ fn reader() -> OwnedFacts {
         user: "u".into(),
         zone: "/p".into(),
         workflow_state: "idle".into(),
+        session_mode: String::new(),
         sandbox: Some("code-executor".into()),
         network: Some("none".into()),
         ..OwnedFacts::of("fs.read")

@@ -8,7 +8,8 @@ use ledger::{Ledger, event_of};
 use std::collections::BTreeMap;
 use workflow::Plan;
 use world::{
-    ContextVerdict, Event, IterationRecord, LessonId, PlanFinding, SessionStatus, SessionTerms, StepError, StepStatus, Stop, TaskId,
+    ContextVerdict, Event, IterationRecord, LessonId, PlanCost, PlanFinding, SessionStatus, SessionTerms, StepError, StepStatus, Stop,
+    TaskId,
 };
 
 /// Records that have something to say here.
@@ -79,6 +80,8 @@ pub struct ReportedReview {
     pub is_rejected: bool,
     /// Nobody looked.
     pub is_off: bool,
+    /// What the plan would cost at most.
+    pub most: Option<PlanCost>,
 }
 
 impl SessionReport {
@@ -142,7 +145,12 @@ impl SessionReport {
                 (self.iteration, self.is_planning) = (e.iteration, true);
                 self.status = SessionStatus::Planning;
             }
-            Event::PlanCriticized(e) => self.review(e.iteration, e.round, e.findings, e.off),
+            Event::PlanCriticized(e) => {
+                self.review(e.iteration, e.round, e.findings, e.off);
+                if let Some(last) = self.reviews.last_mut() {
+                    last.most = e.most.map(|most| *most);
+                }
+            }
             Event::PlanRejected(e) => {
                 self.review(e.iteration, e.round, e.findings, false);
                 if let Some(last) = self.reviews.last_mut() {
@@ -214,7 +222,7 @@ impl SessionReport {
                 let new: Vec<PlanFinding> = findings.into_iter().filter(|finding| !last.findings.contains(finding)).collect();
                 last.findings.extend(new);
             }
-            None => self.reviews.push(ReportedReview { iteration, round, findings, is_rejected: false, is_off }),
+            None => self.reviews.push(ReportedReview { iteration, round, findings, is_rejected: false, is_off, most: None }),
         }
     }
 }
@@ -229,7 +237,7 @@ mod tests {
     const TASK: Option<TaskId> = Some(TaskId(1));
 
     fn accepted(plan: u32) -> Event {
-        PlanAccepted { pid: PID, task: TASK, plan, iteration: 1, blob: "b".into(), goal: "g".into(), steps: 2 }.into()
+        PlanAccepted { pid: PID, task: TASK, plan, iteration: 1, blob: "b".into(), goal: "g".into(), steps: 2, original: None }.into()
     }
 
     fn started(step: &str, attempt: u32) -> Event {
@@ -237,7 +245,7 @@ mod tests {
     }
 
     fn finished(plan: u32, step: &str, status: StepStatus) -> Event {
-        StepFinished { pid: PID, task: TASK, plan, step: step.into(), status, attempts: 2, call: None, error: None }.into()
+        StepFinished { pid: PID, task: TASK, plan, step: step.into(), status, attempts: 2, call: None, error: None, kept: None }.into()
     }
 
     fn told(events: Vec<Event>) -> SessionReport {
@@ -265,9 +273,9 @@ mod tests {
         let finding = |message: &str| PlanFinding { critic: "tools".into(), at: String::new(), message: message.into(), blocks: true };
         let (pid, task) = (PID, TASK);
         let report = told(vec![
-            PlanCriticized { pid, task, iteration: 1, round: 0, findings: vec![finding("x")], off: false }.into(),
+            PlanCriticized { pid, task, iteration: 1, round: 0, findings: vec![finding("x")], off: false, most: None }.into(),
             PlanRejected { pid, task, iteration: 1, round: 0, findings: vec![finding("x"), finding("y")] }.into(),
-            PlanCriticized { pid, task, iteration: 1, round: 1, findings: Vec::new(), off: false }.into(),
+            PlanCriticized { pid, task, iteration: 1, round: 1, findings: Vec::new(), off: false, most: None }.into(),
         ]);
         let told: Vec<_> = report.reviews.iter().map(|review| (review.round, review.findings.len(), review.is_rejected)).collect();
         assert_eq!(told, [(0, 2, true), (1, 0, false)]);

@@ -44,7 +44,7 @@ pub(crate) fn all() -> Vec<Arc<dyn Tool>> {
         Arc::new(grep::SearchGrep(manifest(include_str!("builtin/grep.yaml")))),
         Arc::new(glob::SearchGlob(manifest(include_str!("builtin/glob.yaml")))),
         Arc::new(shell_run::ShellRun::for_brains(manifest(include_str!("builtin/run.yaml")))),
-        Arc::new(test_run::TestRun(manifest(include_str!("builtin/test.yaml")))),
+        Arc::new(test_run::TestTool(manifest(include_str!("builtin/test.yaml")))),
         Arc::new(shell_run::ShellRun::for_person(manifest(include_str!("builtin/sandbox.yaml")))),
         Arc::new(brain_run::BrainRun(manifest(include_str!("builtin/brain_run.yaml")))),
         Arc::new(brain_run::BrainUse(manifest(include_str!("builtin/brain_use.yaml")))),

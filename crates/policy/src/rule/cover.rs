@@ -16,6 +16,7 @@ impl Condition {
             && words(&self.zone, &other.zone)
             && words(&self.mode, &other.mode)
             && words(&self.workflow_state, &other.workflow_state)
+            && words(&self.session_mode, &other.session_mode)
             && each(&self.command, &other.command, CommandPattern::covers)
             && words(&self.host, &other.host)
             && each(&self.method, &other.method, |wide, narrow| wide == narrow)

@@ -29,7 +29,7 @@ pub(super) fn rules(capabilities: Vec<Capability>, file: &str) -> Result<Compile
         rules.push(rule);
     }
     compiler.shadows(&rules, &places);
-    Ok(Compiled { rules, warnings: compiler.warnings, names: compiler.names })
+    Ok(Compiled { rules, warnings: compiler.warnings, names: compiler.names, test_rules: Default::default() })
 }
 
 pub(super) struct Compiler<'a> {
@@ -159,6 +159,7 @@ impl Compiler<'_> {
             (WordKind::Role, &fields.role),
             (WordKind::Tier, &fields.tier),
             (WordKind::State, &fields.workflow_state),
+            (WordKind::Discipline, &fields.session_mode),
             (WordKind::Method, &fields.method),
         ];
         for (kind, field) in words {
@@ -221,6 +222,7 @@ impl Compiler<'_> {
                 Word::parse(compiler.mode(at, text)?).map_err(|bad| compiler.bad_glob(at, bad))
             })?,
             workflow_state: self.words("workflow_state", &fields.workflow_state)?,
+            session_mode: self.words("session_mode", &fields.session_mode)?,
             command: self.commands(&fields.command, any_folder)?,
             host: self.each("host", &fields.host, |compiler, at, text| {
                 let host = super::host::canonical(text).map_err(|(what, hint)| compiler.error(at, format!("`{text}` {what}"), hint))?;

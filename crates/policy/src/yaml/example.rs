@@ -37,8 +37,10 @@ struct Example {
     zone: Spelled,
     #[serde(default, deserialize_with = "written")]
     mode: Spelled,
-    #[serde(default, deserialize_with = "written")]
+    #[serde(default, deserialize_with = "written", alias = "state_machine_state")]
     workflow_state: Spelled,
+    #[serde(default, deserialize_with = "written")]
+    session_mode: Spelled,
     #[serde(default, deserialize_with = "written")]
     command: Spelled,
     #[serde(default, deserialize_with = "written")]
@@ -122,6 +124,7 @@ impl Compiler<'_> {
             facts.run_mode = self.mode(at, &mode)?.to_owned();
         }
         facts.workflow_state = text("workflow_state", &example.workflow_state)?;
+        facts.session_mode = text("session_mode", &example.session_mode)?;
         facts.command = many("command", &example.command)?;
         let host = one("host", &example.host)?;
         let canonical = |(at, host): (Location, String)| {

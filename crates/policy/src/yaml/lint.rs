@@ -71,12 +71,6 @@ impl Compiler<'_> {
                 self.warn(place(spelled, capability), what, format!("take `{field}` away, or name the syscalls that have one"));
             }
         }
-        let idle =
-            rule.on.workflow_state.as_ref().is_none_or(|states| states.is_empty() || states.iter().any(|state| state.matches("idle")));
-        if !idle && !masks {
-            let what = format!("the rule `{name}` never speaks: the state is always `idle` so far");
-            self.warn(place(&fields.workflow_state, capability), what, "take `workflow_state` away");
-        }
         self.doubt_constraints(capability, rule);
         self.doubt_exceptions(capability, rule);
     }

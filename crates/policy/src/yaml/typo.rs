@@ -23,6 +23,7 @@ pub(crate) enum WordKind {
     Role,
     Tier,
     State,
+    Discipline,
     Method,
 }
 
@@ -36,6 +37,7 @@ impl WordKind {
             WordKind::Role => "role",
             WordKind::Tier => "tier",
             WordKind::State => "workflow_state",
+            WordKind::Discipline => "session_mode",
             WordKind::Method => "method",
         }
     }
@@ -49,6 +51,7 @@ impl WordKind {
             WordKind::Role => "role",
             WordKind::Tier => "tier",
             WordKind::State => "workflow state",
+            WordKind::Discipline => "session mode",
             WordKind::Method => "method",
         }
     }
@@ -57,6 +60,7 @@ impl WordKind {
 const TIERS: &[&str] = &["strategic", "tactical", "operational"];
 const STATES: &[&str] =
     &["idle", "planning", "test_writing", "code_writing", "exploring", "validating", "reviewing", "committing", "retroactive_testing"];
+const DISCIPLINES: &[&str] = &["strict", "explore", "debug"];
 const METHODS: &[&str] = &["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE"];
 /// Names that a hint can list.
 const LISTED_MAX: usize = 12;
@@ -82,6 +86,7 @@ impl KnownNames<'_> {
             WordKind::Caller => self.callers,
             WordKind::Tier => TIERS,
             WordKind::State => STATES,
+            WordKind::Discipline => DISCIPLINES,
             WordKind::Method => METHODS,
         }
     }

@@ -182,6 +182,8 @@ fn every_field_of_a_condition_is_matched() {
         ("mode", "live", "[mock, dry_run]"),
         ("mode", "real", "mock"),
         ("workflow_state", "idle", "planning"),
+        ("state_machine_state", "idle", "planning"),
+        ("session_mode", "strict", "[explore, debug]"),
         ("size", "['<5', '>=7']", "'>7'"),
     ];
     let call = Facts { size: Some(7), ..facts() };

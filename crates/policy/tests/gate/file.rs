@@ -21,7 +21,7 @@ fn unknown_keys_are_errors_everywhere() {
     check(
         "match: { syscall: a.b }\nexcept: [{ path: x }]\naction: allow",
         "p.yaml:4:16: nobody knows the key `path`",
-        "the keys here are syscall, path_glob, caller, caller_tag, role, tier, user, zone, mode, workflow_state, command, host, method, port, sandbox, network, size",
+        "the keys here are syscall, path_glob, caller, caller_tag, role, tier, user, zone, mode, state_machine_state, workflow_state, session_mode, command, host, method, port, sandbox, network, size",
     );
     check(
         "match: { syscall: a.b }\naction: allow\nconstraints: { max_size: 1 }",

@@ -30,6 +30,7 @@ pub fn facts() -> Facts<'static> {
         mode: Mode::Act,
         run_mode: "live",
         workflow_state: "idle",
+        session_mode: "strict",
         command: None,
         host: None,
         method: None,

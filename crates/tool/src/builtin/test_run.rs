@@ -13,9 +13,9 @@ use world::limits::JOB_MS_DEFAULT;
 use world::{Code, Refusal};
 
 #[derive(Debug)]
-pub(super) struct TestRun(pub(super) Manifest);
+pub(super) struct TestTool(pub(super) Manifest);
 
-impl Tool for TestRun {
+impl Tool for TestTool {
     fn manifest(&self) -> &Manifest {
         &self.0
     }

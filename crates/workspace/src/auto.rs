@@ -24,6 +24,7 @@ use sandbox::Workspace;
 use shadow::Outside;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+pub use test_files::is_test;
 use world::{Code, Fault, Refusal, Stop};
 
 /// Seed 003: more than this is read by a person.

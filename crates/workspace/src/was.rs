@@ -204,7 +204,12 @@ fn tree_entry(entry: &str) -> Option<(String, BaseState)> {
 
 /// Git's name of a content: SHA-1, or SHA-256 in repositories that use it.
 pub fn git_name(bytes: &[u8], length: usize) -> String {
-    let head = format!("blob {}\0", bytes.len());
+    object_name("blob", bytes, length)
+}
+
+/// Git's name of an object of this kind, in as many digits.
+pub fn object_name(kind: &str, bytes: &[u8], length: usize) -> String {
+    let head = format!("{kind} {}\0", bytes.len());
     if length == 64 {
         return hash::sha256(&[head.as_bytes(), bytes].concat());
     }

@@ -28,6 +28,11 @@ pub trait CallDoor: Send + Sync {
     /// The process tree, which judges and records the calls of its processes itself.
     fn tree(&self) -> Option<Arc<Tree>>;
 
+    /// Is this task held to tests first?
+    fn is_test_first(&self, _task: TaskId) -> bool {
+        false
+    }
+
     /// Is the kernel on its way down?
     fn is_stopping(&self) -> bool;
 }

@@ -22,6 +22,7 @@ mod session;
 mod talk;
 mod transcript;
 mod tree_tools;
+mod workflow_tools;
 
 pub use call_door::{CallDoor, DoorFuture};
 pub use client::{Announced, LiveClients, RoomTerms};
@@ -35,3 +36,4 @@ pub use session::{Leave, TalkArchive, TalkPosition, TalkSession};
 pub use talk::{TALK, TalkSeat, Talks, hook_command, is_talk, last_lines, newest_conversation};
 pub use transcript::ClientTranscript;
 pub use tree_tools::{TreeTool, call_tree, recall_tree, tree_call, tree_tools};
+pub use workflow_tools::{WorkflowTool, workflow_tools};

@@ -7,6 +7,7 @@
 
 use crate::CallDoor;
 use crate::tree_tools::{call_tree, tree_call, tree_tools};
+use crate::workflow_tools::workflow_tools;
 use gate::{CallEnd, CallOutcome, PERSON_ASK, Request};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
@@ -116,7 +117,7 @@ impl RoomTools {
                 }))
             }
             "ping" => Ok(json!({})),
-            "tools/list" => Ok(json!({ "tools": cards() })),
+            "tools/list" => Ok(json!({ "tools": cards(self.run.task.is_some_and(|task| self.door.is_test_first(task))) })),
             "tools/call" => Ok(self.call(params["name"].as_str().unwrap_or_default(), &params["arguments"]).await),
             other => Err((-32601, format!("there is no method `{other}`"))),
         }
@@ -152,7 +153,13 @@ impl RoomTools {
                 self.door.call(&request).await?
             }
             "person_ask" => self.ask_person(arguments["question"].as_str().unwrap_or_default()).await?,
-            other => return Err(Refusal::new(Code::NotFound, format!("there is no tool `{other}`")).into()),
+            other => match workflow_tools().into_iter().find(|(_, tool)| tool.name == other) {
+                Some((call, _)) => {
+                    let input = arguments.as_object().map_or(json!({}), |_| arguments.clone());
+                    self.door.call(&self.request(call, input)).await?
+                }
+                None => return Err(Refusal::new(Code::NotFound, format!("there is no tool `{other}`")).into()),
+            },
         };
         match outcome.end {
             CallEnd::Done { ok, value } => Ok((value["answer"].as_str().map_or_else(|| value.to_string(), str::to_owned), !ok)),
@@ -189,8 +196,8 @@ impl RoomTools {
     }
 }
 
-/// The tools as the protocol tells of them.
-fn cards() -> Vec<Value> {
+/// The tools as the protocol tells of them, with those of test-first where the task is held to it.
+fn cards(is_test_first: bool) -> Vec<Value> {
     let own = [
         json!({
             "name": "test_run",
@@ -206,7 +213,11 @@ fn cards() -> Vec<Value> {
     let of_tree = tree_tools()
         .into_iter()
         .map(|tool| json!({ "name": tool.name, "description": tool.description, "inputSchema": tool.input_schema }));
-    own.into_iter().chain(of_tree).collect()
+    let of_workflow = workflow_tools()
+        .into_iter()
+        .filter(|_| is_test_first)
+        .map(|(_, tool)| json!({ "name": tool.name, "description": tool.description, "inputSchema": tool.input_schema }));
+    own.into_iter().chain(of_workflow).chain(of_tree).collect()
 }
 
 fn plain(status: StatusCode) -> Response<Full<Bytes>> {

@@ -94,8 +94,8 @@ pub async fn call_tree(tree: &Tree, caller: TreeCaller, name: &str, arguments: &
         "agent_list" => {
             let NoInput {} = input::read(arguments)?;
             let shown = |views: Vec<ProcessView>| views.iter().map(shown_process).collect::<Vec<_>>();
-            let (own, below, beside) = (tree.info(by, by)?, tree.children(by, true, None)?, tree.siblings(by)?);
-            Ok(json!({ "you": shown_process(&own), "below": shown(below), "beside": shown(beside) }))
+            let [own, below, beside] = tree.around(by).await?.map(shown);
+            Ok(json!({ "you": own.first(), "below": below, "beside": beside }))
         }
         "message_send" => {
             let order = input::read::<SendInput>(arguments)?.order()?;

@@ -71,6 +71,17 @@ pub struct Native {
     first_delay: Duration,
 }
 
+/// Calls whose result says where the work stands from there on.
+const WORKFLOW_TOOLS: [&str; 2] = ["plan.complete", "workflow.request_exemption"];
+
+/// What the brain is told of its place in every request, where a call has changed that.
+fn workflow_in(tool: &str, result: &CallResult) -> Option<String> {
+    match result {
+        CallResult::Output { value, .. } if WORKFLOW_TOOLS.contains(&tool) => value["prompt"].as_str().map(str::to_owned),
+        _ => None,
+    }
+}
+
 struct Stream {
     response: ModelResponse,
     decoder: StreamDecoder,
@@ -155,6 +166,10 @@ impl Native {
         }
         if stale == STALE_TOLD {
             self.notes.push_back(format!("{circles}; it was told so"));
+        }
+        let mut told = results.iter().zip(&open).filter_map(|(result, (_, tool, _))| workflow_in(tool, result));
+        if let Some(workflow) = told.next_back() {
+            self.brief.workflow = Some(workflow);
         }
         let mut parts: Vec<TurnPart> = open.into_iter().zip(results).map(|((id, tool, _), result)| result_part(id, tool, result)).collect();
         if let (true, Some(TurnPart::Result { text, .. })) = (stale >= STALE_TOLD, parts.last_mut()) {
@@ -272,15 +287,25 @@ impl Native {
 
     /// A whole line of the text so far, or a long piece of one.
     fn whole_line(&mut self) -> Option<String> {
-        let end = match self.pending_text.rfind('\n') {
-            Some(end) => end + 1,
-            None if self.pending_text.len() > SAY_BYTES => self.pending_text.rfind(' ')? + 1,
+        let (end, is_line) = match self.pending_text.rfind('\n') {
+            Some(end) => (end + 1, true),
+            None if self.pending_text.len() > SAY_BYTES => (self.pending_text.rfind(' ')? + 1, false),
             None => return None,
         };
+        // Blank lines belong to what follows them, so that paragraphs stay apart.
+        if self.pending_text[..end].trim().is_empty() {
+            return None;
+        }
         let rest = self.pending_text.split_off(end);
         let said = std::mem::replace(&mut self.pending_text, rest);
-        let said = said.trim_end();
-        (!said.is_empty()).then(|| said.to_owned())
+        if !is_line {
+            // A piece of a line keeps its space: it goes on.
+            return Some(said);
+        }
+        let text = said.trim_end().to_owned();
+        let blank = said[text.len()..].matches('\n').count().saturating_sub(1);
+        self.pending_text.insert_str(0, &"\n".repeat(blank));
+        Some(text)
     }
 
     /// What a whole answer means. `None` when the model is to go on.

@@ -18,4 +18,4 @@ pub use layers::HOME_LAYER;
 pub use live_settings::{LiveSettings, SettingsState};
 pub use missing_program::explain_missing_program;
 pub use runtime::{RoomSettings, Rooms};
-pub use settings::{GrpcSettings, OperatorSettings, ReviewSettings, SettingsFault};
+pub use settings::{GrpcSettings, OperatorSettings, ReviewSettings, SessionSettings, SettingsFault};

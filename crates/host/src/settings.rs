@@ -30,10 +30,14 @@ pub struct OperatorSettings {
     pub model: Option<String>,
     /// The programs of vendors' clients and of agents that speak ACP, where they are not found by their names.
     pub brains: BTreeMap<String, BrainSetting>,
+    /// How strictly tests come first in tasks that do not say, of projects that do not say: strict, explore or debug.
+    pub discipline: Option<world::Discipline>,
     /// How long a vendor's client that has nothing to do stays for its worker's next task.
     pub brain_idle: Option<String>,
     /// How long a brain may make no move before it is ended.
     pub brain_patience: Option<String>,
+    /// How much of sessions runs at once.
+    pub sessions: SessionSettings,
     /// Where the process tree is served over gRPC; nowhere without it.
     pub grpc: Option<GrpcSettings>,
 }
@@ -48,6 +52,32 @@ pub struct GrpcSettings {
     pub trust_pid_header: bool,
     /// Agents to begin with, as `--startup` names them.
     pub startup: Option<std::path::PathBuf>,
+}
+
+/// How much of sessions runs at once. What is left out is as it is built in.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SessionSettings {
+    /// Steps of one session.
+    pub steps: Option<usize>,
+    /// Sandboxes of all sessions together.
+    pub rooms: Option<usize>,
+    /// Of those, the ones of one template.
+    pub templates: BTreeMap<String, usize>,
+}
+
+/// More than any machine does at once.
+const AT_ONCE_MAX: usize = 1_000;
+
+impl SessionSettings {
+    fn check(&self) -> Result<(), String> {
+        let named = self.templates.iter().map(|(name, count)| (format!("templates.{name}"), *count));
+        let own = [("steps", self.steps), ("rooms", self.rooms)].into_iter().filter_map(|(name, count)| Some((name.to_owned(), count?)));
+        match own.chain(named).find(|(_, count)| !(1..=AT_ONCE_MAX).contains(count)) {
+            Some((name, count)) => Err(format!("sessions.{name}: {count} is no number from 1 to {AT_ONCE_MAX}")),
+            None => Ok(()),
+        }
+    }
 }
 
 /// A client's program, or a name for a brain.
@@ -136,6 +166,7 @@ impl OperatorSettings {
                 return Err(bad(format!("{field}: `{name}` {why}")));
             }
         }
+        settings.sessions.check().map_err(bad)?;
         for (name, setting) in &settings.brains {
             setting.check(name).map_err(|why| bad(format!("brains: {why}")))?;
         }
@@ -179,7 +210,7 @@ impl OperatorSettings {
     /// The names of the parts that differ.
     pub fn differences(&self, other: &OperatorSettings) -> Vec<String> {
         let OperatorSettings { review, sandbox, runtime, environment, services, secrets, providers, models, gateway, .. } = self;
-        let OperatorSettings { brain, model, brains, brain_idle, brain_patience, grpc, .. } = self;
+        let OperatorSettings { brain, model, brains, brain_idle, brain_patience, sessions, grpc, .. } = self;
         let parts = [
             ("review", *review != other.review),
             ("sandbox", *sandbox != other.sandbox),
@@ -195,6 +226,7 @@ impl OperatorSettings {
             ("brains", *brains != other.brains),
             ("brain_idle", *brain_idle != other.brain_idle),
             ("brain_patience", *brain_patience != other.brain_patience),
+            ("sessions", *sessions != other.sessions),
             ("grpc", *grpc != other.grpc),
         ];
         parts.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name.to_owned()).collect()
@@ -222,9 +254,16 @@ mod tests {
             (read.alias("opus"), read.alias("claude"), read.alias("codex")),
             (Some("claude@anthropic/claude/opus/v4.5"), Some("claude:opus"), None)
         );
+        std::fs::write(dir.path().join("config.yml"), "sessions: {steps: 8, rooms: 2, templates: {net: 1}}\n").unwrap();
+        let sessions = OperatorSettings::read(dir.path()).unwrap().sessions;
+        assert_eq!((sessions.steps, sessions.rooms, sessions.templates["net"]), (Some(8), Some(2), 1));
         for bad in [
             "reviews: {}",
             "grpc: {lisen: ':1'}",
+            "sessions: {steps: 0}",
+            "sessions: {rooms: 5000}",
+            "sessions: {templates: {default: 0}}",
+            "sessions: {step: 3}",
             "review: {deadline: soon}",
             "review: {notify: cat}",
             "brain: clod",

@@ -1,13 +1,15 @@
 //! A session comes to be: its process, its task and its terms, in one commit.
 
+use crate::fork::as_own;
 use crate::queue::{check_prompt, tags};
 use crate::{Added, Kernel};
 use brain::BrainSpec;
 use ledger::unknown_task;
 use models::file_of;
 use session::{FILE_PLANNER, NewSession, PlannerSpec};
+use std::borrow::Cow;
 use world::event::{BudgetSet, CassetteStarted, DelegationStarted, ProcExited, ProcSpawned, SessionCreated, TaskQueued, TaskTagged};
-use world::{Budget, Code, Event, Mode, Pid, Process, Refusal, Remedy, SessionLimits, Stop, TaskId, World, ZoneId, limits};
+use world::{ActivePlan, Budget, Code, Event, Mode, Pid, Process, Refusal, Remedy, SessionLimits, Stop, TaskId, World, ZoneId, limits};
 
 impl Kernel {
     /// Queues a session and returns at once; sets the zone up first where that needs no question.
@@ -24,10 +26,12 @@ impl Kernel {
         let zone = proposal.zone;
         let mut new = new;
         new.terms.planner = self.planner_of(&new.terms.planner, zone)?;
-        let brain = match &new.plan {
-            Some(plan) => BrainSpec::Script(self.ledger.keep(plan.as_bytes())?).to_string(),
-            None => String::new(),
+        let (brain, plan_original) = match &new.fork {
+            Some(fork) => (fork.brain.clone(), (!fork.is_exact).then(|| ActivePlan::GONE.to_owned())),
+            None => self.keep_plan_file(new.plan.as_deref()).await?,
         };
+        // A part that another session delegates only reads.
+        let discipline = self.discipline_of_new(zone, new.discipline, new.of.is_none()).await?;
         let original = self.ledger.keep_prompt(&new.text).await?;
         let budget = budget_of(new.budget.clone(), &new.terms.limits);
         let records = new.record || self.models.records_all();
@@ -35,7 +39,7 @@ impl Kernel {
         let pending = self.ledger.commit(|world, _| {
             let parent = match parent_of(world, new.of) {
                 Ok(parent) => parent,
-                Err(refusal) => return (Vec::new(), Err(refusal)),
+                Err(refusal) => return (Vec::new(), Err(Stop::from(refusal))),
             };
             let (pid, task) = (world.next_pid(), world.next_task());
             let (id, by) = (Some(task), "operator".to_owned());
@@ -60,6 +64,7 @@ impl Kernel {
             if !tags.is_empty() {
                 events.push(TaskTagged { pid, task: id, tags, by: by.clone() }.into());
             }
+            events.extend(discipline.map(|chosen| chosen.event(pid, task, None, "operator")));
             events.extend(budget.map(|budget| BudgetSet { pid, task: id, budget: Some(budget), by }.into()));
             events.extend(records.then(|| CassetteStarted { pid, task: id, file: file_of(task) }.into()));
             // In the same commit, so that no part is ever nobody's.
@@ -68,8 +73,14 @@ impl Kernel {
                 let (tokens, micros) = (limits.max_tokens.unwrap_or(0), limits.max_cost_micros.unwrap_or(0));
                 DelegationStarted { pid: parent, task: Some(of), child: task, tokens, micros }.into()
             });
-            events.push(SessionCreated { pid, task: id, terms: Box::new(new.terms), of: new.of }.into());
+            let forked = new.fork.as_ref().map(|fork| fork.point);
+            let past = new.fork.as_ref().map(|fork| as_own(fork, pid, task)).transpose();
+            events.push(SessionCreated { pid, task: id, terms: Box::new(new.terms), of: new.of, original: plan_original, forked }.into());
             events.extend(started);
+            match past {
+                Ok(past) => events.extend(past.into_iter().flatten()),
+                Err(fault) => return (Vec::new(), Err(fault.into())),
+            }
             (events, Ok(task))
         })?;
         let id = pending.durable().await??;
@@ -95,6 +106,17 @@ impl Kernel {
 }
 
 impl Kernel {
+    /// Keeps a plan file, as its session names it: what anybody may read of it as a blob, and its exact words in the vault where that is not all.
+    async fn keep_plan_file(&self, plan: Option<&str>) -> Result<(String, Option<String>), Stop> {
+        let Some(plan) = plan else { return Ok((String::new(), None)) };
+        let shown = self.ledger.redactor.text(plan);
+        let original = match shown {
+            Cow::Borrowed(_) => None,
+            Cow::Owned(_) => Some(self.ledger.keep_exact(self.ledger.new_original("plans", plan), plan).await?),
+        };
+        Ok((BrainSpec::Script(self.ledger.keep(shown.as_bytes())?).to_string(), original))
+    }
+
     /// A planner by its whole name. What it needs and is not there is told before anything is queued.
     fn planner_of(&self, name: &str, zone: ZoneId) -> Result<String, Stop> {
         let spec = PlannerSpec::parse(name)?;
@@ -125,7 +147,7 @@ fn check_terms(new: &NewSession) -> Result<(), Refusal> {
     if !(1..=5).contains(&terms.priority) {
         return no("the priority of a session is a number from 1 to 5", "1 is the highest");
     }
-    if terms.planner == FILE_PLANNER && new.plan.is_none() {
+    if terms.planner == FILE_PLANNER && new.plan.is_none() && new.fork.is_none() {
         return no("the planner `file` reads a plan file, and none was given", "give a plan file or name another planner");
     }
     if let Some(finding) = session::check_scope(&terms.profile, &terms.constraints).into_iter().next() {

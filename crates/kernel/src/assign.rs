@@ -5,8 +5,8 @@ use crate::{Kernel, NewTask};
 use gate::{BrainNames, TrustedPolicy, WorkerWish};
 use std::path::Path;
 use std::sync::Arc;
-use world::event::{QueuePaused, QueueResumed};
-use world::{Code, Event, Missing, Pid, Refusal, Stop, WorkerAddress, ZoneId};
+use world::event::{QueuePaused, QueueResumed, WorkerPinned};
+use world::{Code, Event, Missing, Pid, Refusal, Stop, WorkerAddress, ZoneId, limits};
 
 impl Kernel {
     /// Whom a new task is for, where somebody is named. The brain of whoever is named is the task's, unless it has another.
@@ -95,6 +95,36 @@ impl Kernel {
             });
             Refusal::missing(Missing::Worker, format!("there is no worker `{text}` here")).hint(format!("there are {known}"))
         })?)
+    }
+
+    /// Keeps a text in every later prompt of a worker, or gives up the one of this number, and says which there are then. To keep one twice
+    /// changes nothing.
+    pub async fn pin(&self, pid: Pid, add: Option<String>, remove: Option<usize>, by: &str) -> Result<Vec<String>, Stop> {
+        let add = add.map(|text| text.trim().to_owned());
+        if add.as_ref().is_some_and(|text| text.is_empty() || text.len() > limits::PIN_BYTES_MAX) {
+            let what = format!("a pinned text has 1 to {} bytes", limits::PIN_BYTES_MAX);
+            return Err(Refusal::new(Code::BadInput, what).hint("put what is long into a file, and pin its name").into());
+        }
+        let add = add.map(|text| self.ledger.redactor.text(&text).into_owned());
+        let pending = self.ledger.commit(|world, _| {
+            let mut pins = world.processes.get(&pid).map(|process| process.pins.clone()).unwrap_or_default();
+            let before = pins.clone();
+            if let Some(number) = remove {
+                if number == 0 || number > pins.len() {
+                    let no = Refusal::new(Code::NotFound, format!("nothing is pinned as {number}")).hint("without a text they are listed");
+                    return (Vec::new(), Err(no));
+                }
+                pins.remove(number - 1);
+            }
+            pins.extend(add.filter(|text| !pins.contains(text)));
+            if pins.len() > limits::PINS_MAX {
+                let what = format!("{} texts are pinned already", limits::PINS_MAX);
+                return (Vec::new(), Err(Refusal::new(Code::TooLarge, what).hint("give one up first")));
+            }
+            let event = (pins != before).then(|| WorkerPinned { pid, task: None, pins: pins.clone(), by: by.to_owned() }.into());
+            (event.into_iter().collect(), Ok(pins))
+        })?;
+        Ok(pending.durable().await??)
     }
 
     /// Has a worker take nothing from its queue, or take again. To do it twice changes nothing.

@@ -1,6 +1,7 @@
 //! From a folder to a running kernel, and back to rest.
 
 use crate::instance::{self, Instance};
+use crate::live_settings::slot_limits;
 use crate::tools::Tools;
 use crate::work::Tasks;
 use crate::{Crash, Kernel, Tuning, chores, notify, queue};
@@ -81,7 +82,8 @@ impl Kernel {
             brains: Brains::new(gate.clone(), models.clone(), live.clone(), tuning.variables.clone()),
             models,
             tasks,
-            slots: Arc::default(),
+            increments: parking_lot::Mutex::default(),
+            slots: Arc::new(session::RoomSlots::new(slot_limits(&settings.sessions))),
             talks: Arc::default(),
             watchers: Arc::default(),
             verifier: Verifier::default(),

@@ -11,7 +11,7 @@ mod network;
 mod run;
 mod subcall;
 
-use crate::{Kernel, KernelFuture};
+use crate::{Kernel, KernelFuture, phase};
 use facts::{FactsPurpose, GatheredFacts};
 use find::{Found, ReadyTool};
 use gate::{CallEnd, CallOutcome, Details, GateDecision, PERSON_ASK, Request, TimedOutput, TrustedPolicy, stale};
@@ -32,6 +32,9 @@ pub(crate) fn run<'a>(kernel: &'a Kernel, request: &'a Request) -> KernelFuture<
 }
 
 async fn walk(kernel: &Kernel, request: &Request) -> Result<CallOutcome, Fault> {
+    if phase::is_workflow_call(&request.tool) {
+        return phase::make_call(kernel, request).await;
+    }
     let start = Instant::now();
     let ReadyTool { tool, breaker, lock: _lock } = match find::find(kernel, request).await {
         Ok(Found::Tool(turn)) => turn,

@@ -37,6 +37,10 @@ impl CallDoor for Kernel {
         Some(self.tree.clone())
     }
 
+    fn is_test_first(&self, task: TaskId) -> bool {
+        self.ledger.task(task).is_ok_and(|task| task.workflow.is_some())
+    }
+
     fn is_stopping(&self) -> bool {
         self.instance.stopping()
     }

@@ -48,6 +48,7 @@ impl Kernel {
         check_prompt(&prompt, Remedy::SayMore { task: id })?;
         let task = self.ledger.task(id)?;
         may_continue(&task)?;
+        hears(&task)?;
         agent::check_capability(&task.brain, Capability::Resume)?;
         let original = self.ledger.keep_prompt(&prompt).await?;
         self.continue_task(id, by, Wish::Say { prompt, original }).await
@@ -102,6 +103,9 @@ impl Kernel {
         }
         let task = self.tasks.settled(id).await?;
         may_continue(&task)?;
+        if comment.is_some() {
+            hears(&task)?;
+        }
         let _keeps = self.blobs.hold().await;
         let (rebased, clashes) = if newer_base { self.rebased(&task).await? } else { (None, Clashes::default()) };
         let prompt = changes_prompt(comment.as_deref(), newer_base, &clashes);
@@ -219,6 +223,15 @@ fn changes_prompt(comment: Option<&str>, newer_base: bool, clashes: &Clashes) ->
     parts.join("\n")
 }
 
+/// Refuses to say more to a session: what it does follows from its task and its plans.
+fn hears(task: &Task) -> Result<(), Refusal> {
+    match task.session {
+        Some(_) => Err(Refusal::new(Code::WrongState, format!("{} is a session, whose plans nobody talks with", task.id))
+            .hint("begin another session with what is to be different")),
+        None => Ok(()),
+    }
+}
+
 /// Refuses tasks that never go on.
 fn may_continue(task: &Task) -> Result<(), Refusal> {
     let id = task.id;
@@ -227,6 +240,11 @@ fn may_continue(task: &Task) -> Result<(), Refusal> {
     }
     if task.mode == Mode::Execute {
         return Err(Refusal::new(Code::WrongState, format!("{id} is the work of an agent, not of a brain")).hint("execute it again"));
+    }
+    if task.session.is_some() && task.state == TaskState::Failed {
+        let why = task.summary.as_deref().unwrap_or("its plan failed");
+        return Err(Refusal::new(Code::WrongState, format!("{id} is a session that failed, and that is its end: {why}"))
+            .hint("begin another session, or go on from one of its steps with a fork"));
     }
     if task.replays.is_some() {
         return Err(Refusal::new(Code::WrongState, format!("{id} is a replay")).hint("go on with the task it replays"));
@@ -263,6 +281,9 @@ fn plan_continuation(
     }
     let works = matches!(task.state, TaskState::Queued | TaskState::Running | TaskState::Parked { .. });
     match wish {
+        Wish::Retry { .. } if task.session.is_some() && (task.state == TaskState::Done || waits_for_merge(task)) => {
+            Err(Refusal::new(Code::WrongState, format!("{id} has done its work")).remedy(Remedy::ShowTask { task: id }))
+        }
         Wish::Retry { .. } if task.state == TaskState::Done => {
             Err(Refusal::new(Code::WrongState, format!("{id} is done")).remedy(Remedy::SayMore { task: id }))
         }

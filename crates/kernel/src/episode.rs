@@ -5,8 +5,9 @@ pub(crate) mod memory;
 mod own_call;
 mod tree_call;
 
+use crate::phase::AfterTurn;
 use crate::talk::TalkEnd;
-use crate::{Kernel, call, hook, merge, project_text};
+use crate::{Kernel, call, hook, merge, phase, project_text};
 use agent::{Announced, TreeTool};
 use brain::script::BrainScript;
 use brain::{Brain, BrainFault, BrainInput, BrainSpec, CallResult, FurtherTurns, Move, ToolCall, ToolSpec};
@@ -81,6 +82,7 @@ async fn resume(kernel: &Kernel, pid: Pid, id: TaskId) -> Result<usize, Stop> {
         };
         return merge::propose(kernel, &task, &summary).await.map(|()| task.further.len());
     }
+    phase::begin(kernel, &task).await?;
     let mut crashes = 0;
     loop {
         let said = drive(kernel, &task).await?;
@@ -104,7 +106,14 @@ async fn resume(kernel: &Kernel, pid: Pid, id: TaskId) -> Result<usize, Stop> {
                 task = kernel.ledger.task(id)?;
                 // Somebody said more meanwhile: that is the next turn, in the same room.
                 if task.further.len() == heard {
-                    return merge::propose(kernel, &task, &summary).await.map(|()| heard);
+                    match phase::after_turn(kernel, &task).await? {
+                        AfterTurn::Propose => return merge::propose(kernel, &task, &summary).await.map(|()| heard),
+                        AfterTurn::Again => task = kernel.ledger.task(id)?,
+                        AfterTurn::Stopped(reason) => {
+                            let stopping = Stopping { reason, cause: RetryCause::Fault, remedy: None };
+                            return stop(kernel, pid, id, stopping).await.map(|()| heard);
+                        }
+                    }
                 }
             }
             EpisodeEnd::Asked => return Ok(heard),
@@ -234,7 +243,7 @@ async fn converse(kernel: &Kernel, task: &Task, brain: &mut dyn Brain, mut annou
     let mut recorded = RecordedOutcomes::of(&kernel.gate, task)?;
     let settled_before = task.further.last().and_then(|further| further.settled);
     let further = FurtherTurns { prompts: kernel.ledger.further_prompts(task).await?, settled_before };
-    let prompt = kernel.ledger.prompt(task).await?;
+    let prompt = with_pins(kernel, task, kernel.ledger.prompt(task).await?)?;
     let mut input = BrainInput::Start { prompt, settled: task.calls_settled, resumed: task.episodes > 0, memory, further };
     let mut own = OwnCalls::default();
     loop {
@@ -307,6 +316,14 @@ async fn converse(kernel: &Kernel, task: &Task, brain: &mut dyn Brain, mut annou
     }
 }
 
+/// A task's prompt with what is pinned to its worker; of a replay, with what was pinned then.
+fn with_pins(kernel: &Kernel, task: &Task, mut prompt: String) -> Result<String, Stop> {
+    for pin in kernel.ledger.task(task.replays.unwrap_or(task.id))?.pins {
+        prompt.push_str(&format!("\n\n[pinned] {pin}"));
+    }
+    Ok(prompt)
+}
+
 /// Records what a brain said, without its secrets.
 pub(crate) fn record_said(kernel: &Kernel, task: &Task, text: &str) -> Result<(), Fault> {
     let (pid, id) = (task.pid, Some(task.id));
@@ -339,6 +356,8 @@ async fn ask_all(
     let known: Vec<Option<CallResult>> = calls.iter().map(|call| past.take(kernel, call)).collect();
     past.forget();
     let heard: Vec<Option<CallResult>> = calls.iter().map(|call| recorded.take(&kernel.gate, call)).collect();
+    // A brain that calls its phase complete means all that it asked for before.
+    let last = calls.iter().position(|call| phase::is_workflow_call(&call.tool)).unwrap_or(calls.len());
     let calls = calls.into_iter().zip(known).map(|(call, known)| async {
         if agent::tree_call(&call.tool).is_some() {
             return tree_call::make(kernel, task, &call, known).await;
@@ -353,7 +372,13 @@ async fn ask_all(
             }),
         }
     });
-    let ends = side_by_side(calls.collect()).await.into_iter().collect::<Result<Vec<_>, Stop>>()?;
+    let (mut first, mut ends): (Vec<_>, Vec<_>) = (calls.collect(), Vec::new());
+    let then = first.split_off(last);
+    ends.extend(side_by_side(first).await);
+    for call in then {
+        ends.push(call.await);
+    }
+    let ends = ends.into_iter().collect::<Result<Vec<_>, Stop>>()?;
     Ok(match ends.iter().find_map(|(_, review)| *review) {
         Some(review) => CallsOutcome::Asked(review),
         None => {
@@ -396,10 +421,12 @@ async fn park(kernel: &Kernel, task: &Task, review: ReviewId) -> Result<EpisodeE
     Ok(EpisodeEnd::Asked)
 }
 
-/// The tools of the process tree that a task's brain is told of.
+/// The tools of the process tree that a task's brain is told of: those that a list of the task names. What they are takes more words than all other
+/// tools together, in every request.
 fn tree_tools_of(task: &Task) -> Vec<ToolSpec> {
     let may_change = task.present_mode() != Mode::Ask;
-    let is_for_it = |tool: &TreeTool| (may_change || tool.read_only) && task.tool_lists.iter().all(|list| list.has(tool.call));
+    let is_named = |call: &str| task.tool_lists.iter().all(|list| list.has(call)) && task.tool_lists.iter().any(|list| list.names(call));
+    let is_for_it = |tool: &TreeTool| (may_change || tool.read_only) && is_named(tool.call);
     let spec = |tool: TreeTool| ToolSpec { name: tool.name.to_owned(), description: tool.description, input_schema: tool.input_schema };
     agent::tree_tools().into_iter().filter(is_for_it).map(spec).collect()
 }
@@ -410,7 +437,8 @@ pub(crate) async fn open_brain(kernel: &Kernel, task: &Task) -> Result<Box<dyn B
         BrainSpec::Native { .. } => {
             let texts = project_text::read(kernel, task).await?;
             let (model, role) = (spec.model().unwrap_or_default(), kernel.gate.role_text(task)?);
-            return kernel.models.open_native(task, model, &kernel.tools.registry, tree_tools_of(task), texts, role);
+            let told = tree_tools_of(task).into_iter().chain(phase::tools_of(task)).collect();
+            return kernel.models.open_native(task, model, &kernel.tools.registry, told, texts, role);
         }
         BrainSpec::Vendor { .. } | BrainSpec::Acp(_) => {
             let gone = || Fault::new(FaultKind::Stopping, "the kernel is stopping", "its last user has gone");

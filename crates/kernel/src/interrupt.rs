@@ -6,7 +6,7 @@
 use crate::Kernel;
 use models::RequestOwner;
 use std::time::Duration;
-use world::event::{CallFinished, TaskPaused, TaskStopped};
+use world::event::{CallFinished, CallLost, TaskPaused, TaskStopped};
 use world::{CallId, Event, Mode, Pid, RetryCause, Stop, Task, TaskId, TaskState, World};
 
 /// A kernel without any task that has an end looks again after this time.
@@ -14,12 +14,18 @@ const LOOK_AGAIN: Duration = Duration::from_secs(3600);
 /// The end of a task waits for a merge that is under way.
 const MERGE_TICK: Duration = Duration::from_millis(250);
 
-/// Records the outcome of each open call of a task that is being cut off, and names them. A request to a model ends with what it cost.
+/// Records the outcome of each open call of a task that is being cut off, and names them. A request to a model ends with what it cost. What became of a step that changes
+/// something nobody knows: it is lost, so that whoever has its session go on is asked before it is made again.
 pub(crate) fn cut_calls(world: &World, id: TaskId, why: &str, now_ms: i64, events: &mut Vec<Event>) -> Vec<CallId> {
     let open = world.calls.iter().filter(|(call, open)| open.task == Some(id) && !world.books.reserved.contains_key(call));
     let mut calls = Vec::new();
     for (call, open) in open {
         calls.push(*call);
+        if open.is_step && !open.read_only {
+            let why = format!("it was {why} while it ran");
+            events.push(CallLost { pid: open.pid, task: open.task, call: *call, tool: open.tool.clone(), why }.into());
+            continue;
+        }
         let output = serde_json::json!({ "error": why });
         let ms = open.open_ms(now_ms);
         events.push(CallFinished { pid: open.pid, task: open.task, call: *call, ok: false, output, blob: None, blob_bytes: 0, ms }.into());

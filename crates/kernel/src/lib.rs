@@ -12,9 +12,11 @@ mod cancel;
 mod chores;
 mod continue_task;
 mod crash;
+mod discipline;
 mod episode;
 mod explain;
 mod file_thread;
+mod fork;
 mod hook;
 mod instance;
 mod interrupt;
@@ -26,6 +28,7 @@ mod merge;
 mod notify;
 mod open_workspace;
 mod operator_call;
+mod phase;
 mod project_text;
 mod question;
 mod queue;
@@ -45,6 +48,7 @@ pub use brain::BrainSpec;
 pub use compare::{Divergence, ReplayReport};
 pub use continue_task::Continued;
 pub use crash::Crash;
+pub use discipline::ChosenDiscipline;
 pub use gate::{
     Bundle, CallEnd, CallOutcome, CallRange, Checked, Gate, HomeProposal, JobTerms, KnownSkill, Parsed, PastPolicy, PolicyProposal,
     Request, RoomRuntime, SANDBOX_RUN, SandboxConfig, SkillWork, TaskShape, Templates, TokenRequest, TrustedPolicy, is_worker, locate,
@@ -52,14 +56,14 @@ pub use gate::{
 pub use host::{SettingsFault, SettingsState};
 pub use ledger::{Clock, Home, KeptDeadline, Ledger, MERGE, ProcessAccount, Reply, Urgency, Verification, blob_names};
 pub use live_settings::{check_settings, grpc_settings};
-pub use merge::{AnswerPiece, MergeLine, MergeOutcome, MergeWish, UndoOutcome};
+pub use merge::{AnswerPiece, MergeLine, MergeOutcome, MergeWish, UndoOutcome, verify_commit_offline};
 pub use models::{CassetteView, ExchangeView, GatewayAccess, ModelTrial, Traffic, Wait};
 pub use operator_call::{CallOptions, CallReport};
 pub use question::Question;
 pub use queue::{Added, NewTask};
 pub use room::{NO_READS, OutputPiece, RoomView, RunningCall, TryRun};
 pub use sandbox::Exit;
-pub use session::{CheckedPlan, NewSession, SessionEnd, SlotLimits};
+pub use session::{CheckedPlan, NewSession, Reexecution, SessionEnd, SlotLimits};
 pub use talk::{NewTalk, TalkRefused};
 pub use tool::is_unseen;
 pub use tuning::Tuning;
@@ -67,8 +71,11 @@ pub use workspace::reader::read_project_file;
 pub use workspace::{FileDiff, FileVersion, MergeDiff, Toolchain, Toolchains, Unified, readable, unified};
 pub use world::{Fault, FaultKind, Stop};
 
+use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
+use workspace::increment::IncrementKeeper;
+use world::TaskId;
 
 /// Work that is long and has several beginnings. An `async fn` is compiled by every crate that waits for it, with all that it waits for; behind a
 /// pointer it is compiled here alone.
@@ -100,6 +107,8 @@ pub struct Kernel {
     pub tree: Arc<tree::Tree>,
     /// Vendors' clients that wait for their worker's next task.
     pub clients: Arc<agent::LiveClients>,
+    /// What is kept of the workspaces of sessions, for forks.
+    increments: parking_lot::Mutex<HashMap<TaskId, Arc<tokio::sync::Mutex<IncrementKeeper>>>>,
     /// Places for the steps and rooms of sessions.
     pub slots: Arc<session::RoomSlots>,
     /// Who talks with which worker.

@@ -5,11 +5,18 @@
 
 use crate::Kernel;
 use gate::Templates;
-use host::{OperatorSettings, RoomSettings, SettingsFault, SettingsState};
+use host::{OperatorSettings, RoomSettings, SessionSettings, SettingsFault, SettingsState};
 use models::{CheckedSettings, UnusableSettings};
+use session::SlotLimits;
 use std::path::Path;
 use std::time::Duration;
 use world::{Event, Fault};
+
+/// How many rooms of sessions work at once, as the operator says it.
+pub(crate) fn slot_limits(settings: &SessionSettings) -> SlotLimits {
+    let built_in = SlotLimits::default();
+    SlotLimits { slots_max: settings.rooms.unwrap_or(built_in.slots_max), per_template: settings.templates.clone(), ..built_in }
+}
 
 /// Refuses settings that no kernel could start with. `variables` are those of whoever would start it.
 pub fn check_settings(home: &Path, variables: &[(String, String)]) -> Result<(), Fault> {
@@ -54,6 +61,7 @@ impl Kernel {
         }
         self.gate.policies.replace_rooms(templates, new.runtime);
         self.rooms.replace(rooms);
+        self.slots.set_limits(slot_limits(&new.sessions));
         Ok(self.instance.settings.replace(new))
     }
 

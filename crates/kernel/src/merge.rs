@@ -13,7 +13,9 @@ mod list;
 mod note;
 mod others;
 mod pieces;
+mod trailers;
 mod undo;
+mod verify;
 
 pub use answer::{MergeOutcome, MergeWish};
 pub(crate) use list::DROPPED;
@@ -23,9 +25,10 @@ pub use pieces::AnswerPiece;
 pub(crate) use pieces::PieceCache;
 pub use undo::UndoOutcome;
 pub(crate) use undo::finish_undone;
+pub use verify::verify_commit_offline;
 
 use crate::file_thread::on_own_thread;
-use crate::{Kernel, KernelFuture, MERGE};
+use crate::{Kernel, KernelFuture, MERGE, phase};
 use gate::MergeRights;
 use note::with_note;
 use policy::Verdict;
@@ -41,7 +44,7 @@ use workspace::{
 use world::event::{MergeFinished, MergeProposed, MergeRejected, MergeStarted, ReviewAsked, TaskFinished, TaskParked};
 use world::{
     Answer, CallPattern, Event, Fault, FaultKind, Merge, MergeId, MergePath, MergeState, Mode, ReviewState, Side, Stop, Task, TaskState,
-    World,
+    WorkflowState, World,
 };
 
 /// Ends a task whose brain is done: nothing changed, nothing may change, or a merge that a person or a rule decides.
@@ -238,6 +241,8 @@ fn tree_of(kernel: &Kernel, task: &Task) -> Result<FileTree, Stop> {
 /// Asks a person about these changes, and parks the task on the question.
 fn question(world: &World, task: &Task, frozen: &Frozen, mut reasons: Vec<String>, rules: Vec<String>) -> Vec<Event> {
     reasons.extend(frozen.marks());
+    let workflow = world.tasks.get(&task.id).and_then(|task| task.workflow.as_deref());
+    reasons.extend(workflow.map(discipline::merge_reasons).unwrap_or_default());
     reasons.extend(crate::talk::ungated(task).map(|why| format!("it comes from a talk, {why}")));
     let (pid, id, review) = (task.pid, Some(task.id), world.next_review());
     let asked = ReviewAsked {
@@ -363,7 +368,9 @@ async fn begin_apply(kernel: &Kernel, task: &Task, merge: MergeId, mut frozen: F
         Ok(grants) => {
             let up = (!grants.is_empty()).then(|| now.until());
             let (pid, id, by, snapshot) = (task.pid, Some(task.id), by.to_owned(), Some(snapshot.clone()));
-            (vec![MergeStarted { pid, task: id, merge, by, snapshot, grants, up }.into()], None)
+            let entered = phase::entered(world.tasks.get(&task.id), WorkflowState::Committing, "the merge was approved");
+            let started = MergeStarted { pid, task: id, merge, by, snapshot, grants, up }.into();
+            (std::iter::once(started).chain(entered).collect(), None)
         }
         Err(why) => (Vec::new(), Some(why)),
     })?;
@@ -432,7 +439,13 @@ pub(crate) async fn finish(kernel: &Kernel, task: &Task, summary: &str, mut even
         drop(kernel.base(task.id, &opened).await);
     }
     events.push(TaskFinished { pid: task.pid, task: Some(task.id), summary: summary.to_owned(), result: None }.into());
-    kernel.ledger.commit(|_, _| (events, ()))?.durable().await?;
+    let pending = kernel.ledger.commit(|world, _| {
+        let idle = phase::entered(world.tasks.get(&task.id), WorkflowState::Idle, "the task has ended");
+        let before_end = events.len().saturating_sub(1);
+        events.splice(before_end..before_end, idle);
+        (events, ())
+    })?;
+    pending.durable().await?;
     Ok(kernel.close_workspace(task.pid, task.id).await?)
 }
 

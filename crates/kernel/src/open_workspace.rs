@@ -151,6 +151,7 @@ impl Kernel {
     /// Ends a task's room and removes what was written in it: it is kept, or nobody wants it.
     pub(crate) async fn remove_workspace(&self, pid: Pid, task: TaskId) -> Result<(), Fault> {
         let opened = self.workspaces.take(task);
+        self.increments.lock().remove(&task);
         self.blobs.work_dropped();
         let mut is_quiet = true;
         if let Some(opened) = opened {

@@ -4,7 +4,7 @@
 //! A task that waits for a person or for money does not hold up the queue; it has a workspace of its own. A project may have several workers.
 
 use crate::work::Tasks;
-use crate::{Kernel, episode};
+use crate::{ChosenDiscipline, Kernel, episode};
 use agent::{NamedBy, TALK, TalkSession, read_script};
 use brain::BrainSpec;
 use gate::{BrainNames, ChosenSkill, FoundWorker, TaskShape, WorkerWish, command_script};
@@ -14,10 +14,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use world::event::{BudgetSet, CassetteStarted, ReplayStarted, TaskNarrowed, TaskQueued, TaskScheduled, TaskTagged};
 use world::{
-    Budget, CallId, Code, Event, Missing, Mode, Pid, Process, ProcessState, Refusal, RefusalKind, Remedy, Task, TaskId, TaskPlacement,
-    TaskState, ToolList, World, ZoneId, limits,
+    Budget, CallId, Code, Event, Fault, Missing, Mode, Pid, Process, ProcessState, Refusal, RefusalKind, Remedy, Stop, Task, TaskId,
+    TaskPlacement, TaskState, ToolList, World, ZoneId, limits,
 };
-use world::{Fault, Stop};
 
 /// A task somebody wants done.
 #[derive(Clone, Debug)]
@@ -87,6 +86,7 @@ pub(crate) struct TaskMarks {
     pub placement: TaskPlacement,
     /// How many tasks may wait for its worker.
     pub queue_max: Option<usize>,
+    pub discipline: Option<ChosenDiscipline>,
 }
 
 /// A worker whom somebody named, and what the project calls brains.
@@ -261,6 +261,7 @@ impl Tasks {
                 events.push(TaskNarrowed { pid, task: id, lists: marks.lists, by: "operator".into() }.into());
             }
             events.extend(marks.skill.map(|skill| skill.used(pid, task).into()));
+            events.extend(marks.discipline.map(|chosen| chosen.event(pid, task, None, "operator")));
             events.extend(marks.budget.map(|budget| BudgetSet { pid, task: id, budget: Some(budget), by: "operator".into() }.into()));
             events.extend(marks.replays.map(|of| ReplayStarted { pid, task: id, of }.into()));
             events.extend(marks.record.then(|| CassetteStarted { pid, task: id, file: file_of(task) }.into()));
@@ -350,10 +351,12 @@ impl Kernel {
         let skill = shaped.skill.as_ref().map(|skill| skill.name.clone());
         let timeout_ms = new.placement.timeout_ms.or(trusted.config.zone.limits.task_timeout_ms).filter(|_| talk.is_none());
         let (pid, talk_tag) = (talk.as_ref().map(|talk| talk.pid), talk.as_ref().map(|_| TALK.to_owned()));
+        let discipline = self.discipline_of_new(proposal.zone, new.shape.discipline, new.mode == Mode::Act && talk.is_none()).await?;
         let marks = TaskMarks {
+            discipline,
+            talk,
             record: new.record || self.models.records_all(),
             tags: tags.into_iter().chain(talk_tag).collect(),
-            talk,
             budget: new.budget,
             workers_max: new.new_worker.then(|| trusted.config.workers_max()),
             lists: shaped.lists,
@@ -365,14 +368,12 @@ impl Kernel {
             ..TaskMarks::default()
         };
         let added = self.tasks.enqueue(proposal.zone, pid, new.mode, shaped.prompt, brain, new.priority, calls_max, marks).await?;
-        let (id, is_enrolled) = (added.task, added.is_enrolled);
-        let interrupted = added.interrupted.as_ref().map(|(task, _)| *task);
+        let (id, is_enrolled, interrupted) = (added.task, added.is_enrolled, added.interrupted.as_ref().map(|(task, _)| *task));
         if let Some((task, calls)) = added.interrupted {
             self.end_interrupted(task, &calls, &format!("{task} waits for {id}")).await?;
         }
-        let behind = self.queued_behind(id);
+        let (initialised, drifts, behind) = (!proposal.created.is_empty(), !proposal.diff.is_empty(), self.queued_behind(id));
         self.tasks.wake();
-        let (initialised, drifts) = (!proposal.created.is_empty(), !proposal.diff.is_empty());
         let unlisted = asked.and_then(|model| self.models.unlisted_model(Some(proposal.zone), &model));
         let added = self.ledger.look(|world| {
             let task = world.tasks.get(&id)?;

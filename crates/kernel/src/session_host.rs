@@ -6,10 +6,13 @@ use gate::{CallOutcome, Gate, PERSON_ASK, Request};
 use ledger::Ledger;
 use models::Models;
 use policy::Action;
+use room::OpenWorkspace;
 use serde_json::Value;
 use session::{Foreseen, HostFuture, NewSession, PREEMPTED, RoomSlots, SessionHost};
+use std::os::fd::AsFd;
 use std::sync::Arc;
-use world::{CallId, Code, Fault, Refusal, Stop, Task, TaskId};
+use tool::{Access, NamedPath, Real, ResolvedPath};
+use world::{CallId, Code, Fault, Refusal, StepIncrement, Stop, Task, TaskId};
 
 impl SessionHost for Kernel {
     fn ledger(&self) -> &Arc<Ledger> {
@@ -30,6 +33,10 @@ impl SessionHost for Kernel {
 
     fn slots(&self) -> &Arc<RoomSlots> {
         &self.slots
+    }
+
+    fn steps_abreast(&self) -> usize {
+        self.instance.settings.in_force().sessions.steps.unwrap_or(session::STEPS_ABREAST)
     }
 
     fn call<'a>(&'a self, request: &'a Request) -> HostFuture<'a, Result<CallOutcome, Fault>> {
@@ -71,6 +78,17 @@ impl SessionHost for Kernel {
         Box::pin(async move { self.workspace_of(task).await.map(drop) })
     }
 
+    fn real_paths(&self, task: TaskId, names: Vec<String>) -> HostFuture<'_, Result<Vec<Vec<String>>, Stop>> {
+        Box::pin(async move {
+            let opened = self.workspace_of(task).await?;
+            Ok(workspace::aside(|| names.iter().map(|name| led_to(&opened, name)).collect()))
+        })
+    }
+
+    fn keep_increment(&self, task: TaskId, only: Option<Vec<String>>) -> HostFuture<'_, Result<StepIncrement, Stop>> {
+        Box::pin(Kernel::keep_increment(self, task, only))
+    }
+
     fn ask_person<'a>(&'a self, task: &'a Task, question: Value) -> HostFuture<'a, Result<CallOutcome, Stop>> {
         Box::pin(async move {
             let request = Request::new(task.pid, Some(task.id), task.zone, PERSON_ASK, question);
@@ -97,4 +115,18 @@ impl SessionHost for Kernel {
     fn is_stopping(&self) -> bool {
         self.instance.stopping()
     }
+}
+
+/// The paths that a name leads to, beside itself: what it names with links on the way followed, and what that is if it is a link.
+fn led_to(opened: &OpenWorkspace, name: &str) -> Vec<String> {
+    let found = |access: Access| {
+        let target = NamedPath { path: name.to_owned(), access };
+        match ResolvedPath::open(opened.room.bare().as_fd(), &opened.project, &target).map(|resolved| resolved.real) {
+            Ok(Real::Inside(path)) if path != name => Some(path),
+            // Nothing of this project is there.
+            _ => None,
+        }
+    };
+    let Some(real) = found(Access::Write) else { return Vec::new() };
+    std::iter::once(real).chain(found(Access::Name)).collect()
 }

@@ -9,6 +9,7 @@ use room::OpenWorkspace;
 use std::collections::{HashMap, HashSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use workflow::discipline::workflow_prompt;
 use workspace::{aside, base, news};
 use world::event::{BrainSaid, CallAdmitted, CallFinished};
 use world::{CallId, Event, Fault, Hands, Stop, Task};
@@ -31,6 +32,13 @@ pub(super) fn files(opened: &OpenWorkspace) -> KeptState {
 impl LiveClients {
     /// What the client of a task is told at the beginning of a turn.
     pub(super) async fn turn_notes(&self, brains: &Brains, task: &Task, opened: &OpenWorkspace) -> Result<TurnNotes, Stop> {
+        let now = self.ledger.task(task.id)?;
+        // A turn that the kernel prompts says so itself.
+        let workflow = now.workflow.as_deref().filter(|_| now.further.is_empty()).map(workflow_prompt);
+        self.notes_of_files(brains, task, opened).await.map(|notes| TurnNotes { workflow, ..notes })
+    }
+
+    async fn notes_of_files(&self, brains: &Brains, task: &Task, opened: &OpenWorkspace) -> Result<TurnNotes, Stop> {
         let own = task.memory.last().cloned();
         // What its own turn kept, its brain reads and tells of itself.
         if let (None, Err(lost)) = (&own, brains.last_series(task)?) {

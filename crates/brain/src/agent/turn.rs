@@ -18,6 +18,8 @@ pub struct TurnNotes {
     pub is_altered: bool,
     /// What the worker's last task kept of its conversation cannot be read, so that a new one begins.
     pub lost: Option<UnreadableCheckpoint>,
+    /// Where the work stands, and what may be written now.
+    pub workflow: Option<String>,
 }
 
 /// What a task begins with.
@@ -44,6 +46,7 @@ impl StartOf {
             None => parts.push(self.prompt.clone()),
         }
         parts.extend(unheard.iter().cloned());
+        parts.extend(notes.workflow.as_ref().map(|workflow| format!("[WORKFLOW] {workflow}")));
         if parts.is_empty() { GO_ON.to_owned() } else { parts.join("\n\n") }
     }
 }

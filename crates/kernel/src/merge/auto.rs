@@ -10,8 +10,9 @@ use room::RoomContent;
 use sandbox::{Act, Exit, JobSpec};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use testing::count_tests;
 use workspace::auto::{self, Project, UnreadRules};
-use workspace::{State, aside, count, room_fault};
+use workspace::{State, aside, room_fault};
 use world::event::MergeTested;
 use world::{MergeId, Stop, Task, limits};
 
@@ -86,7 +87,7 @@ pub(super) async fn test(kernel: &Kernel, task: &Task, merge: MergeId, frozen: &
         Err(error) => (None, error.to_string().into_bytes(), Some(format!("the tests did not run: {error}"))),
     };
     let text = kernel.ledger.redactor.text(&String::from_utf8_lossy(&output)).into_owned();
-    let counted = count(&text);
+    let counted = count_tests(&text);
     let doubt = why.or_else(|| match counted {
         None => Some("the test command counted no tests".to_owned()),
         Some(count) if count.failed > 0 => Some(format!("{} tests failed", count.failed)),

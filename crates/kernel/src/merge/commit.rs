@@ -4,6 +4,7 @@
 //! compare-and-swap. **Invariant.** A crash leaves the reference at its old or its new commit; the boot that finds the merge unfinished
 //! goes on with the recorded one. Where no commit can be made after the files are in, that is on record with its reason.
 
+use super::trailers;
 use crate::Kernel;
 use room::RoomContent;
 use std::collections::BTreeSet;
@@ -16,6 +17,7 @@ use world::{CommitWish, Event, FaultKind, Merge, MergePath, PreparedCommit, Stop
 
 /// Refuses a commit that cannot be made, before anything goes in.
 pub(super) async fn check(kernel: &Kernel, task: &Task, wish: &CommitWish, plan: &MergePlan) -> Result<(), Stop> {
+    trailers::check(wish)?;
     let target = target(kernel, task, wish).await?;
     let steps: Vec<&MergeStep> = plan.steps.iter().collect();
     let project = kernel.ledger.project_of(task.zone)?;
@@ -105,7 +107,8 @@ async fn prepare(
     let (parent, blobs) = (target.parent.as_deref(), |blob: &str| kernel.ledger.blob(blob));
     // Once more: the person may have committed or staged something since they agreed.
     git::check(room.room()?, parent, steps, &blobs, place(kernel, task, target).await?).await?;
-    let NewCommit { commit, objects } = git::write(room.room()?, parent, &names(steps), wish, now_s, &target.objects()).await?;
+    let wish = CommitWish { message: trailers::of(kernel, task, merge)?.below(&wish.message), ..wish.clone() };
+    let NewCommit { commit, objects } = git::write(room.room()?, parent, &names(steps), &wish, now_s, &target.objects()).await?;
     room.close().await?;
     aside(|| target.store(&objects))?;
     kernel.instance.fault_at("commit", 0);

@@ -264,7 +264,9 @@ fn refused(world: &World, task: &Task, merge: MergeId, plan: &MergePlan, denials
         paths: plan.steps.iter().map(|step| step.path.path.clone()).collect(),
         size: None,
         of: None,
+        step: None,
         detail: None,
+        workflow: None,
     }
 }
 

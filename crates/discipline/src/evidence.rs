@@ -1,0 +1,204 @@
+//! What the kernel saw, as whoever decides on a merge must see it; and tests that say less than they did.
+
+use crate::phase::seen;
+use crate::test_run::{RunFindings, SeenRun, passed_anew};
+use crate::{PhaseWork, TestFirst};
+use std::ops::RangeInclusive;
+use testing::{ChangedFile, TestFinding, compare_runs, compare_tests, inspect_tests, mutants, unstable_tests};
+use workflow::discipline::PathKinds;
+use workspace::{FileState, FileTree, RoomSnapshot, State, aside};
+use world::{Discipline, Fault, Stop, TestOutcome, Workflow};
+
+/// A run that is shorter than this is made twice, to find tests that do not do the same each time.
+const TWICE_MS: u64 = 15_000;
+/// Faults that are made in the changed lines of a task.
+const MUTANTS_MAX: usize = 8;
+/// What a person is told of each kind.
+const TOLD_MAX: usize = 20;
+
+/// A file in two states, as bytes.
+type TwoStates = (String, Option<Vec<u8>>, Option<Vec<u8>>);
+
+impl TestFirst<'_> {
+    /// Every path that differs between two snapshots, with what it held in each.
+    fn two_states(&self, work: &PhaseWork<'_>, before: &RoomSnapshot, after: &RoomSnapshot) -> Result<Vec<TwoStates>, Stop> {
+        let project = FileTree::at(work.opened.project.clone())?;
+        let bytes = |files: &RoomSnapshot, path: &str| -> Result<Option<Vec<u8>>, Fault> {
+            match files.paths.get(path) {
+                Some(State::File { blob, .. }) => self.ledger.blob(blob).map(Some),
+                Some(State::Absent | State::Folder | State::Link { .. }) => Ok(None),
+                None => match aside(|| project.now(path))? {
+                    FileState::File { bytes, .. } => Ok(Some(bytes)),
+                    _ => Ok(None),
+                },
+            }
+        };
+        let states = after.changed_since(before).into_iter().map(|path| Ok((path.clone(), bytes(before, &path)?, bytes(after, &path)?)));
+        states.collect()
+    }
+
+    /// What the new tests lack, and what became of the old ones: shown to whoever decides on the merge.
+    pub(crate) fn look_at_tests(&self, work: &PhaseWork<'_>, files: &RoomSnapshot, run: Option<&SeenRun>) -> Result<RunFindings, Stop> {
+        let mut findings = RunFindings::default();
+        let states = self.two_states(work, &RoomSnapshot::default(), files)?;
+        for (path, _, after) in &states {
+            let text = after.as_deref().map(String::from_utf8_lossy);
+            findings.remarks.extend(text.iter().flat_map(|text| inspect_tests(path, text)).map(|found| found.sentence));
+        }
+        findings.remarks.extend(compared(&states).into_iter().map(|found| format!("{}: {}", found.path, found.sentence)));
+        let workflow = self.ledger.task(work.task.id)?.workflow;
+        if let Some(SeenRun { run, .. }) = run {
+            let base = self.seen_before(workflow.as_deref().and_then(|workflow| workflow.base.as_ref()));
+            let never_red = passed_anew(run, base.as_ref()).map(|test| format!("the new test `{}` was never red", test.title()));
+            findings.remarks.extend(never_red);
+            if !run.tests.is_empty() && run.failed_assertions().next().is_none() {
+                findings.remarks.push("no test was red by an assertion of its own".to_owned());
+            }
+        }
+        Ok(findings)
+    }
+
+    /// What speaks against taking a run for what it says: tests and settings of runners that are not what they were when the tests failed.
+    pub(crate) async fn look_again(
+        &self,
+        work: &PhaseWork<'_>,
+        workflow: &Workflow,
+        files: &RoomSnapshot,
+        run: Option<&SeenRun>,
+    ) -> Result<RunFindings, Stop> {
+        let before = if workflow.is_test_first() { self.phase_start(workflow)? } else { RoomSnapshot::default() };
+        let mut findings = RunFindings::default();
+        for found in compared(&self.two_states(work, &before, files)?) {
+            let told = format!("{}: {}", found.path, found.sentence);
+            // What is explored or exempt is read by a person anyway.
+            if found.blocks && workflow.is_test_first() { findings.doubts.push(told) } else { findings.remarks.push(told) }
+        }
+        findings.doubts.extend(files.hidden.iter().map(|path| format!("{path}: git ignores it now, so no merge would take it")));
+        if workflow.is_test_first() {
+            findings.doubts.extend(self.runs_instead(work, &before, files)?);
+        }
+        let Some(seen) = run else { return Ok(findings) };
+        if let Some(red) = self.seen_before(workflow.red.as_ref()) {
+            let lost = compare_runs(&red, &seen.run).into_iter().filter(|found| found.blocks);
+            findings.doubts.extend(lost.map(|found| found.sentence));
+        }
+        let passes = seen.run.verdict == testing::RunVerdict::Passed;
+        if passes
+            && seen.ms < TWICE_MS
+            && let Some(again) = self.see_tests(work, files).await?
+        {
+            let odd = unstable_tests(&seen.run, &again.run).into_iter();
+            findings.doubts.extend(odd.map(|test| format!("the test `{test}` did not do the same in two runs of the same files")));
+            if again.run.verdict != seen.run.verdict {
+                findings.doubts.push(format!("a second run of the same files {}", again.run.verdict.title()));
+            }
+        }
+        if passes && findings.doubts.is_empty() && workflow.is_test_first() {
+            findings.doubts.extend(self.survivors(work, &before, files).await?);
+        }
+        Ok(findings)
+    }
+
+    /// Changed files that the test command names, or that have the name of a program or module that it runs: the runner may be another.
+    fn runs_instead(&self, work: &PhaseWork<'_>, before: &RoomSnapshot, files: &RoomSnapshot) -> Result<Vec<String>, Stop> {
+        let trusted = self.gate.policies.in_force(work.task.zone)?;
+        let words = trusted.config.test.command.clone().unwrap_or_default();
+        let named: Vec<&str> =
+            words.iter().flat_map(|word| [word.trim_start_matches("./"), stem(word)]).filter(|word| !word.is_empty()).collect();
+        let is_named = |path: &&String| {
+            let first = path.split('/').next().unwrap_or(path);
+            !trusted.tests.is_test(path) && (named.contains(&path.as_str()) || named.contains(&stem(first)))
+        };
+        let changed = files.changed_since(before);
+        Ok(changed.iter().filter(is_named).map(|path| format!("{path}: the test command runs what has this name")).collect())
+    }
+
+    /// Faults in the changed lines that no test notices, where the project wants them looked for.
+    async fn survivors(&self, work: &PhaseWork<'_>, before: &RoomSnapshot, files: &RoomSnapshot) -> Result<Vec<String>, Stop> {
+        let trusted = self.gate.policies.in_force(work.task.zone)?;
+        if !trusted.config.strict.mutate {
+            return Ok(Vec::new());
+        }
+        let mut unnoticed = Vec::new();
+        let mut left = MUTANTS_MAX;
+        for (path, was, is) in self.two_states(work, before, files)? {
+            let (Some(is), false) = (is.and_then(|is| String::from_utf8(is).ok()), trusted.tests.is_test(&path)) else { continue };
+            let was = was.and_then(|was| String::from_utf8(was).ok()).unwrap_or_default();
+            for mutant in mutants(&path, &is, &[changed_lines(&was, &is)], left) {
+                left = left.saturating_sub(1);
+                let mut changed = files.clone();
+                let blob = self.ledger.keep(mutant.text.as_bytes())?;
+                changed.paths.insert(path.clone(), State::File { blob, mode: None, owner: None });
+                let survives = self.see_tests(work, &changed).await?.is_some_and(|run| run.run.verdict == testing::RunVerdict::Passed);
+                if survives {
+                    unnoticed.push(format!("no test notices it if in {path}:{} {}", mutant.line, mutant.description));
+                }
+            }
+        }
+        Ok(unnoticed)
+    }
+}
+
+fn compared(states: &[TwoStates]) -> Vec<TestFinding> {
+    let changes: Vec<ChangedFile<'_>> =
+        states.iter().map(|(path, before, after)| ChangedFile { path, before: before.as_deref(), after: after.as_deref() }).collect();
+    compare_tests(&changes)
+}
+
+/// A name without its folders and its ending.
+fn stem(word: &str) -> &str {
+    let name = word.trim_end_matches('/').rsplit('/').next().unwrap_or(word);
+    name.split_once('.').map_or(name, |(stem, _)| stem)
+}
+
+/// From the first line that differs to the last.
+fn changed_lines(was: &str, is: &str) -> RangeInclusive<u32> {
+    let (was, is): (Vec<&str>, Vec<&str>) = (was.lines().collect(), is.lines().collect());
+    let first = was.iter().zip(&is).take_while(|(was, is)| was == is).count();
+    let last = was.iter().rev().zip(is.iter().rev()).take_while(|(was, is)| was == is).count();
+    let last = is.len().saturating_sub(last.min(is.len().saturating_sub(first)));
+    let number = |line: usize| u32::try_from(line).unwrap_or(u32::MAX);
+    number(first + 1)..=number(last.max(first + 1))
+}
+
+/// What whoever decides on a task's merge is told of test-first.
+pub fn merge_reasons(workflow: &Workflow) -> Vec<String> {
+    let mut reasons = Vec::new();
+    match (workflow.mode, &workflow.exemption) {
+        (_, Some(exemption)) => {
+            let what =
+                format!("exempt from tests as {}: {} ({})", exemption.category.as_str(), exemption.paths.join(", "), exemption.reason);
+            reasons.push(what);
+        }
+        (Discipline::Strict, None) if !workflow.unverified => {}
+        (mode, None) => reasons.push(format!("UNVERIFIED: it was made in {mode} mode, where tests need not come first")),
+    }
+    if let Some(red) = &workflow.red {
+        reasons.push(format!("red: {}", seen(red)));
+        if red.outcome == TestOutcome::CompileError {
+            reasons.push("the new tests were never red by a failed assertion: they did not compile before the code was there".to_owned());
+        }
+        reasons.extend(red.doubts.iter().chain(&red.remarks).take(TOLD_MAX).map(|told| format!("when it was red: {told}")));
+    }
+    if let Some(green) = &workflow.green {
+        reasons.push(format!("green: {}", seen(green)));
+        reasons.extend(green.remarks.iter().take(TOLD_MAX).cloned());
+    }
+    if workflow.put_back > 0 {
+        reasons.push(format!("{} paths were put back that its phases did not allow", workflow.put_back));
+    }
+    reasons
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_changed_lines_are_those_between_the_first_and_the_last_that_differ() {
+        assert_eq!(changed_lines("a\nb\nc\n", "a\nX\nc\n"), 2..=2);
+        assert_eq!(changed_lines("", "a\nb\n"), 1..=2);
+        assert_eq!(changed_lines("a\nb\n", "a\nb\nc\n"), 3..=3);
+        assert_eq!(changed_lines("a\n", "a\n"), 2..=2);
+    }
+}

@@ -3,21 +3,22 @@
 //! At each turn one commit says which steps ended and which begin. **Invariant.** A step that ended on record is not made again. One whose call has its outcome on record
 //! takes that outcome. One whose call was lost is asked for again at the gate, which makes a read and asks a person about anything else.
 
-use crate::catalog::RegistryCatalog;
 use crate::checkpoint::PlanTally;
+use crate::meeting::Meetings;
+use crate::outputs::{KeptPlan, StepOutputs, read_plan};
 use crate::resume::RecordedEnds;
 use crate::step::{Attempt, AttemptEnd, attempt, judge};
 use crate::work::SessionWork;
 use serde_json::Value;
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use workflow::{FailurePolicy, Plan, PlanGraph, ReadyQueue, StepFailure, bind_input, footprints, step_error};
+use workflow::{FailurePolicy, Plan, PlanGraph, ReadyQueue, StepFailure, step_error};
 use world::event::{PlanReplaced, SessionCheckpointed, StepFinished, StepStarted};
 use world::{ActivePlan, CallId, Event, Fault, FaultKind, ReviewId, ReviewState, SessionMode, StepError, StepRef, StepStatus, Stop};
 
-/// Steps of one session that run at once: seed 002 asks for five.
+/// Steps of one session that run at once, where the settings say nothing: seed 002 asks for five.
 pub const STEPS_ABREAST: usize = 5;
 
 /// What came of a plan.
@@ -32,21 +33,13 @@ pub(crate) enum PlanEnd {
 
 /// Carries out a plan from where it is.
 pub(crate) async fn carry_out(work: &SessionWork, active: &ActivePlan) -> Result<PlanEnd, Stop> {
-    let plan = read_plan(work, active)?;
-    if !plan.steps.is_empty() {
+    let kept = read_plan(work, active)?;
+    if !kept.plan.steps.is_empty() {
         work.host.open_workspace(work.id).await?;
     }
-    let mut run = PlanRun::new(work, plan, active)?;
+    let mut run = PlanRun::new(work, kept, active).await?;
     run.take_up(active)?;
     run.work_off().await
-}
-
-/// The plan as it was accepted.
-pub(crate) fn read_plan(work: &SessionWork, active: &ActivePlan) -> Result<Plan, Stop> {
-    let bytes = work.host.ledger().blob(&active.blob)?;
-    let unreadable = |why: String| Fault::new(FaultKind::Bug, "an accepted plan cannot be read", why);
-    let text = String::from_utf8(bytes).map_err(|error| unreadable(error.to_string()))?;
-    Ok(Plan::parse(&text, true).map_err(|findings| unreadable(format!("{findings:?}")))?)
 }
 
 struct PlanRun<'a> {
@@ -54,14 +47,16 @@ struct PlanRun<'a> {
     plan: Plan,
     number: u32,
     queue: ReadyQueue,
+    meetings: Meetings,
+    /// Steps that run, and writers that ended since the workspace was kept last.
+    at_work: BTreeSet<usize>,
+    unkept: Vec<usize>,
     /// Attempts to make next, in order.
     next: VecDeque<NextAttempt>,
-    running: JoinSet<(usize, u32, AttemptEnd)>,
+    running: JoinSet<(NextAttempt, AttemptEnd)>,
     /// Steps that a person must answer for first.
-    asked: BTreeMap<usize, (u32, ReviewId)>,
-    /// Outputs that inputs of other steps are taken from.
-    outputs: HashMap<String, Value>,
-    needed: HashSet<String>,
+    asked: BTreeMap<usize, (NextAttempt, ReviewId)>,
+    outputs: StepOutputs,
     /// What the next turn records.
     records: Vec<Event>,
     tally: PlanTally,
@@ -81,24 +76,36 @@ struct NextAttempt {
     step: usize,
     attempt: u32,
     is_recorded: bool,
+    /// Its call was begun before, and nobody knows what came of that.
+    was_lost: bool,
+}
+
+impl NextAttempt {
+    /// One whose beginning is to be recorded.
+    fn fresh(step: usize, attempt: u32) -> NextAttempt {
+        NextAttempt { step, attempt, is_recorded: false, was_lost: false }
+    }
 }
 
 impl<'a> PlanRun<'a> {
-    fn new(work: &'a SessionWork, plan: Plan, active: &ActivePlan) -> Result<PlanRun<'a>, Stop> {
+    async fn new(work: &'a SessionWork, kept: KeptPlan, active: &ActivePlan) -> Result<PlanRun<'a>, Stop> {
+        let outputs = StepOutputs::of(&kept);
+        let plan = kept.plan;
         let no_graph = |findings| Fault::new(FaultKind::Bug, "an accepted plan has no order", format!("{findings:?}"));
         let graph = PlanGraph::new(&plan).map_err(no_graph)?;
-        let catalog = RegistryCatalog(work.host.tools().clone());
-        let queue = ReadyQueue::new(graph, &footprints(&plan, &catalog));
-        let needed = plan.steps.iter().flat_map(|step| step.input_from.values()).map(|from| from.step.clone()).collect();
+        let meetings = Meetings::of(work, &plan).await?;
+        let queue = ReadyQueue::new(graph, meetings.footprints());
         Ok(PlanRun {
             work,
             number: active.number,
             queue,
+            meetings,
+            at_work: BTreeSet::new(),
+            unkept: Vec::new(),
             next: VecDeque::new(),
             running: JoinSet::new(),
             asked: BTreeMap::new(),
-            outputs: HashMap::new(),
-            needed,
+            outputs,
             records: Vec::new(),
             tally: PlanTally::new(&plan),
             begun: work.look(|_, session| session.steps_made)?,
@@ -131,11 +138,13 @@ impl<'a> PlanRun<'a> {
             if known.status == StepStatus::Running {
                 self.queue.resume(index);
                 self.begun += 1;
-                left.push((index, known.attempts, end));
+                // One that was admitted and has no end: where it changes something, whoever is asked says whether it is made again.
+                let was_lost = known.call.is_some() && end.is_none();
+                left.push((NextAttempt { step: index, attempt: known.attempts, is_recorded: true, was_lost }, end));
                 continue;
             }
             match (end, &known.error) {
-                (Some(AttemptEnd::Succeeded { value, .. }), None) => self.take_output(index, value),
+                (Some(AttemptEnd::Succeeded { call, value }), None) => self.take_output(index, call, value),
                 (_, error) => self.tally.note(step, known.status, error.as_deref().map_or("", |error| error.message.as_str())),
             }
             let skipped = self.queue.ended(index, known.status);
@@ -143,10 +152,10 @@ impl<'a> PlanRun<'a> {
             let skipped: Vec<_> = skipped.into_iter().filter(|(other, _)| is_new(other)).collect();
             self.skip_all(skipped);
         }
-        for (index, attempt, end) in left {
+        for (next, end) in left {
             match end {
-                Some(end) => self.settle(index, attempt, end),
-                None => self.next.push_back(NextAttempt { step: index, attempt, is_recorded: true }),
+                Some(end) => self.settle(next, end),
+                None => self.next.push_back(next),
             }
         }
         Ok(())
@@ -156,6 +165,13 @@ impl<'a> PlanRun<'a> {
     async fn work_off(mut self) -> Result<PlanEnd, Stop> {
         let deadline = self.work.time_left()?.map(|left| tokio::time::Instant::now() + left);
         loop {
+            self.keep_workspace().await;
+            // Nothing begins after its time, also where all of it passed while no kernel was there.
+            if !self.queue.is_over() && deadline.is_some_and(|deadline| tokio::time::Instant::now() >= deadline) {
+                self.end_in_time().await?;
+                break;
+            }
+            self.meetings.refresh(self.work, &mut self.queue).await?;
             self.take_turn()?;
             if self.running.is_empty() {
                 match self.take_answered() {
@@ -172,18 +188,35 @@ impl<'a> PlanRun<'a> {
             };
             let mut joined = first;
             while let Some(done) = joined {
-                let (step, attempt, end) = done.map_err(|error| Fault::new(FaultKind::Bug, "a step broke off", error))?;
-                self.settle(step, attempt, end);
+                let (next, end) = done.map_err(|error| Fault::new(FaultKind::Bug, "a step broke off", error))?;
+                self.at_work.remove(&next.step);
+                self.settle(next, end);
                 joined = self.running.try_join_next();
             }
         }
         self.conclude().await
     }
 
+    /// Once no writer runs, keeps what the workspace holds with the end of the last one: from there the session can be forked. Where that fails it cannot, and goes on.
+    async fn keep_workspace(&mut self) {
+        let is_due = !self.unkept.is_empty() && self.work.terms.mode == SessionMode::Live;
+        if !is_due || self.at_work.iter().any(|step| self.meetings.writes(*step)) {
+            return;
+        }
+        let last = self.records.iter_mut().rev().find_map(|event| if let Event::StepFinished(end) = event { Some(end) } else { None });
+        let Some(last) = last else { return };
+        let only = self.meetings.written(&self.unkept);
+        match self.work.host.keep_increment(self.work.id, only).await {
+            Ok(kept) => last.kept = Some(Box::new(kept)),
+            Err(stop) => world::log!("skep: {} cannot be forked at step {}: {stop}", self.work.id, last.step),
+        }
+        self.unkept.clear();
+    }
+
     /// One commit: what ended and what begins. Then that begins.
     fn take_turn(&mut self) -> Result<(), Stop> {
-        let mut begins = Vec::new();
-        while self.may_begin() && self.running.len() + begins.len() < STEPS_ABREAST {
+        let (mut begins, abreast) = (Vec::new(), self.work.host.steps_abreast());
+        while self.may_begin() && self.running.len() + begins.len() < abreast {
             let Some(next) = self.next.pop_front().or_else(|| self.take_ready()) else { break };
             let step = &self.plan.steps[next.step];
             if !next.is_recorded {
@@ -191,16 +224,17 @@ impl<'a> PlanRun<'a> {
                 let (id, tool) = (step.step_id.clone(), step.tool_ref.name.clone());
                 self.records.push(StepStarted { pid, task, plan, step: id, tool, attempt: next.attempt }.into());
             }
-            match bind_input(step, &|id| self.outputs.get(id).cloned()) {
+            match self.outputs.bind(step) {
                 Ok(input) => {
                     let place = StepRef { plan: self.number, step: step.step_id.clone(), attempt: next.attempt };
-                    begins.push((next, Attempt { step: step.clone(), place, input, over: self.over.subscribe() }));
+                    let (is_handed_on, over) = (self.outputs.is_needed(&step.step_id), self.over.subscribe());
+                    begins.push((next, Attempt { step: step.clone(), place, input, is_handed_on, was_lost: next.was_lost, over }));
                 }
                 // A dry run has no outputs that an input could be taken from.
                 Err(error) if self.work.terms.mode == SessionMode::DryRun => {
                     self.finish(next.step, next.attempt, StepStatus::Skipped, None, Some(error));
                 }
-                Err(error) => self.settle(next.step, next.attempt, AttemptEnd::Failed { call: None, error, may_retry: false }),
+                Err(error) => self.settle(next, AttemptEnd::Failed { call: None, error, may_retry: false }),
             }
         }
         if !self.records.is_empty() {
@@ -208,7 +242,8 @@ impl<'a> PlanRun<'a> {
         }
         for (next, made) in begins {
             let work = self.work.clone();
-            self.running.spawn(async move { (next.step, next.attempt, attempt(work, made).await) });
+            self.at_work.insert(next.step);
+            self.running.spawn(async move { (next, attempt(work, made).await) });
         }
         Ok(())
     }
@@ -227,21 +262,22 @@ impl<'a> PlanRun<'a> {
             return None;
         }
         self.begun += 1;
-        Some(NextAttempt { step, attempt: 1, is_recorded: false })
+        Some(NextAttempt::fresh(step, 1))
     }
 
     /// What came of an attempt: the end of its step, another attempt, or a question.
-    fn settle(&mut self, index: usize, attempt: u32, end: AttemptEnd) {
+    fn settle(&mut self, next: NextAttempt, end: AttemptEnd) {
+        let NextAttempt { step: index, attempt, .. } = next;
         match end {
             AttemptEnd::Succeeded { call, value } => {
-                self.take_output(index, value);
+                self.take_output(index, call, value);
                 self.finish(index, attempt, StepStatus::Succeeded, call, None);
             }
             AttemptEnd::Failed { call, error, may_retry } => {
                 let is_stopped = self.queue.stopped_by().is_some() || !self.may_begin();
                 let tried = attempt.saturating_sub(self.displaced.get(&index).copied().unwrap_or(0));
                 if may_retry && !is_stopped && tried <= self.plan.steps[index].max_retries {
-                    self.next.push_back(NextAttempt { step: index, attempt: attempt + 1, is_recorded: false });
+                    self.next.push_back(NextAttempt::fresh(index, attempt + 1));
                     return;
                 }
                 let is_late = *self.over.borrow();
@@ -250,34 +286,38 @@ impl<'a> PlanRun<'a> {
             }
             AttemptEnd::Displaced if self.may_begin() && self.queue.stopped_by().is_none() => {
                 *self.displaced.entry(index).or_default() += 1;
-                self.next.push_back(NextAttempt { step: index, attempt: attempt + 1, is_recorded: false });
+                self.next.push_back(NextAttempt::fresh(index, attempt + 1));
             }
             AttemptEnd::Displaced => {
                 let error = step_error(StepFailure::PlanStopped, "it was ended for a step of higher priority");
                 self.finish(index, attempt, StepStatus::Failed, None, Some(error));
             }
-            AttemptEnd::Asked(review) => drop(self.asked.insert(index, (attempt, review))),
+            AttemptEnd::Asked(review) => drop(self.asked.insert(index, (NextAttempt { is_recorded: true, ..next }, review))),
             AttemptEnd::Broken(stop) => drop(self.broken.get_or_insert(stop)),
         }
     }
 
     /// Keeps what others take their input from, and the beginning of it for the planner.
-    fn take_output(&mut self, index: usize, value: Value) {
+    fn take_output(&mut self, index: usize, call: Option<CallId>, value: Value) {
         let step = &self.plan.steps[index];
         self.tally.note_output(step, &value);
-        if self.needed.contains(&step.step_id) {
-            self.outputs.insert(step.step_id.clone(), value);
+        if let Err(stop) = self.outputs.take(self.work, step, call, value) {
+            self.broken.get_or_insert(stop);
         }
     }
 
     fn finish(&mut self, index: usize, attempts: u32, status: StepStatus, call: Option<CallId>, error: Option<StepError>) {
         let step = &self.plan.steps[index];
+        self.meetings.ended(index, &step.tool_ref.name);
+        if call.is_some() && self.meetings.writes(index) {
+            self.unkept.push(index);
+        }
         if let Some(error) = &error {
             self.tally.note(step, status, &error.message);
         }
         let (pid, task, plan) = (self.work.pid, Some(self.work.id), self.number);
         let (id, error) = (step.step_id.clone(), error.map(Box::new));
-        self.records.push(StepFinished { pid, task, plan, step: id, status, attempts, call, error }.into());
+        self.records.push(StepFinished { pid, task, plan, step: id, status, attempts, call, error, kept: None }.into());
         let skipped = self.queue.ended(index, status);
         self.skip_all(skipped);
     }
@@ -290,7 +330,7 @@ impl<'a> PlanRun<'a> {
             let (pid, task, plan) = (self.work.pid, Some(self.work.id), self.number);
             let (id, error) = (step.step_id.clone(), Some(Box::new(step_error(failure, reason))));
             let status = StepStatus::Skipped;
-            self.records.push(StepFinished { pid, task, plan, step: id, status, attempts: 0, call: None, error }.into());
+            self.records.push(StepFinished { pid, task, plan, step: id, status, attempts: 0, call: None, error, kept: None }.into());
         }
     }
 
@@ -305,7 +345,7 @@ impl<'a> PlanRun<'a> {
             let step = &self.plan.steps[index];
             self.tally.note(step, status, reason);
             let (id, error) = (step.step_id.clone(), Some(Box::new(step_error(failure, reason))));
-            self.records.push(StepFinished { pid, task, plan, step: id, status, attempts: 0, call: None, error }.into());
+            self.records.push(StepFinished { pid, task, plan, step: id, status, attempts: 0, call: None, error, kept: None }.into());
         }
     }
 
@@ -319,8 +359,8 @@ impl<'a> PlanRun<'a> {
         };
         let answered: Vec<usize> = self.asked.iter().filter(|(_, (_, review))| !is_open(*review)).map(|(step, _)| *step).collect();
         for step in &answered {
-            if let Some((attempt, _)) = self.asked.remove(step) {
-                self.next.push_back(NextAttempt { step: *step, attempt, is_recorded: true });
+            if let Some((next, _)) = self.asked.remove(step) {
+                self.next.push_back(next);
             }
         }
         !self.next.is_empty()
@@ -337,8 +377,9 @@ impl<'a> PlanRun<'a> {
             }
             // One that was not admitted yet may be by now.
             if let Ok(Some(done)) = tokio::time::timeout(LOOK_AGAIN, self.running.join_next()).await {
-                let (step, attempt, end) = done.map_err(|error| Fault::new(FaultKind::Bug, "a step broke off", error))?;
-                self.settle(step, attempt, end);
+                let (next, end) = done.map_err(|error| Fault::new(FaultKind::Bug, "a step broke off", error))?;
+                self.at_work.remove(&next.step);
+                self.settle(next, end);
             }
         }
         Ok(())
@@ -354,6 +395,7 @@ impl<'a> PlanRun<'a> {
 
     /// Says on record what came of the plan.
     async fn conclude(mut self) -> Result<PlanEnd, Stop> {
+        self.keep_workspace().await;
         if let Some(stop) = self.broken.take() {
             self.work.note(std::mem::take(&mut self.records))?;
             return Err(stop);
@@ -368,7 +410,7 @@ impl<'a> PlanRun<'a> {
         if exceeded.is_some() {
             let failure = if *self.over.borrow() { StepFailure::DurationLimit } else { StepFailure::LimitReached };
             let next = self.next.drain(..).filter(|next| next.is_recorded || next.attempt > 1).map(|next| (next.step, next.attempt));
-            let open: Vec<(usize, u32)> = next.chain(self.asked.iter().map(|(step, (attempt, _))| (*step, *attempt))).collect();
+            let open: Vec<(usize, u32)> = next.chain(self.asked.values().map(|(next, _)| (next.step, next.attempt))).collect();
             for (step, attempt) in open {
                 let error = step_error(failure, "a limit of the session is reached");
                 self.finish(step, attempt, StepStatus::Failed, None, Some(error));

@@ -1,11 +1,11 @@
 //! A plan that somebody wants looked at, and not carried out.
 
 use crate::catalog::RegistryCatalog;
-use crate::{Foreseen, SessionHost};
+use crate::{Foreseen, SessionHost, preflight};
 use gate::Request;
 use serde_json::Value;
 use workflow::{CriticContext, Plan, criticize};
-use world::{Pid, PlanFinding, SessionTerms, Stop, ZoneId};
+use world::{Pid, PlanCost, PlanFinding, SessionTerms, Stop, ZoneId};
 
 /// What was found of a plan.
 #[derive(Clone, Debug)]
@@ -13,6 +13,8 @@ pub struct CheckedPlan {
     /// `None` where the text is no plan.
     pub plan: Option<Plan>,
     pub findings: Vec<PlanFinding>,
+    /// What it would cost at most.
+    pub most: Option<PlanCost>,
 }
 
 /// Reads a plan and says what critics and the policy in force have against it. Nothing is recorded and nothing runs. The gate is asked as if the operator made each call: rules
@@ -20,12 +22,14 @@ pub struct CheckedPlan {
 pub async fn check_plan(host: &dyn SessionHost, zone: ZoneId, text: &str, terms: &SessionTerms) -> Result<CheckedPlan, Stop> {
     let plan = match Plan::parse(text, terms.agentic) {
         Ok(plan) => plan,
-        Err(findings) => return Ok(CheckedPlan { plan: None, findings }),
+        Err(findings) => return Ok(CheckedPlan { plan: None, findings, most: None }),
     };
+    let most = Some(preflight::most(host.tools(), &plan, &terms.limits, (0, 0)));
     if !terms.critics {
-        return Ok(CheckedPlan { plan: Some(plan), findings: Vec::new() });
+        return Ok(CheckedPlan { plan: Some(plan), findings: Vec::new(), most });
     }
     let mut findings = critics(host, &plan, terms);
+    findings.extend(preflight::marked(&plan));
     for (index, step) in plan.steps.iter().enumerate().filter(|(_, step)| step.input_from.is_empty()) {
         let request = Request::new(Pid::OPERATOR, None, zone, &step.tool_ref.name, Value::Object(step.input.clone()));
         let told = |message: String, blocks| PlanFinding { critic: "policy".to_owned(), at: format!("steps[{index}]"), message, blocks };
@@ -37,7 +41,7 @@ pub async fn check_plan(host: &dyn SessionHost, zone: ZoneId, text: &str, terms:
             Foreseen::Denied(refusal) => findings.push(told(format!("it would be denied: {}", refusal.reason), true)),
         }
     }
-    Ok(CheckedPlan { plan: Some(plan), findings })
+    Ok(CheckedPlan { plan: Some(plan), findings, most })
 }
 
 fn critics(host: &dyn SessionHost, plan: &Plan, terms: &SessionTerms) -> Vec<PlanFinding> {

@@ -2,13 +2,15 @@
 
 use crate::work::SessionWork;
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use workflow::{Plan, PlanStep, clip_output};
 use world::{IterationRecord, StepFinding, StepStatus, Stop};
 
 /// Bytes of all that one iteration's record tells of its steps: a few outputs of an agentic plan, or the beginnings of a long one.
 const FINDINGS_BYTES_MAX: usize = 16 * 1024;
+
+/// Characters of the digest that says what a plan is.
+const SHAPE_CHARS: usize = 32;
 
 /// Counts the ends of steps and keeps the beginnings of what they gave.
 pub(crate) struct PlanTally {
@@ -71,19 +73,21 @@ impl PlanTally {
             failed: self.failed,
             skipped: self.skipped,
             findings: findings.collect(),
-            shape: shape(plan),
+            shape: shape(work, plan),
             tokens: tokens.saturating_sub(before_tokens),
             micros: micros.saturating_sub(before_micros),
         })
     }
 }
 
-/// Digest of what the steps are: tools and inputs.
-fn shape(plan: &Plan) -> String {
-    let mut digest = Sha256::new();
+/// Digest of what the steps are: tools and inputs. Keyed, so that nobody can guess by it a secret that stood in one.
+fn shape(work: &SessionWork, plan: &Plan) -> String {
+    let mut told = String::new();
     for step in &plan.steps {
         let from: Vec<String> = step.input_from.iter().map(|(field, from)| format!("{field}={}", from)).collect();
-        digest.update(json!([step.tool_ref.name, step.input, from]).to_string().as_bytes());
+        told.push_str(&json!([step.tool_ref.name, step.input, from]).to_string());
     }
-    digest.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    let mut digest = work.host.ledger().journal().vault().digest(told.as_bytes());
+    digest.truncate(SHAPE_CHARS);
+    digest
 }

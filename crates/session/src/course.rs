@@ -1,7 +1,7 @@
 //! What a session does next when a plan is over, and what is done before each asking of its planner.
 
 use crate::work::SessionWork;
-use crate::{SessionEnd, agentic, memory, model_critic};
+use crate::{SessionEnd, agentic, memory, model_critic, success};
 use workflow::Plan;
 use world::{PlanFinding, StepStatus, Stop, Task};
 
@@ -25,9 +25,17 @@ pub(crate) async fn model_findings(work: &SessionWork, plan: &Plan) -> Result<Ve
 pub(crate) async fn after_plan(work: &SessionWork, task: &Task) -> Result<Course, Stop> {
     let last = task.session.as_deref().and_then(|session| session.plan.as_ref());
     if last.is_some_and(|plan| plan.steps == 0) {
-        return Ok(Course::End(SessionEnd::Done(summary(task))));
+        return Ok(Course::End(done(work, task)?));
     }
     agentic::after_iteration(work).await
+}
+
+/// The end of a session whose plans are done: a good one, if what its task wants holds.
+pub(crate) fn done(work: &SessionWork, task: &Task) -> Result<SessionEnd, Stop> {
+    Ok(match success::unmet(work)? {
+        None => SessionEnd::Done(summary(task)),
+        Some(why) => SessionEnd::Failed(format!("its plans are done, and what its task wants does not hold: {why}")),
+    })
 }
 
 /// At the end of a session, whatever end that is; what it taught is kept.

@@ -7,7 +7,7 @@ use models::Models;
 use serde_json::Value;
 use std::pin::Pin;
 use std::sync::Arc;
-use world::{CallId, Fault, Refusal, Stop, Task, TaskId};
+use world::{CallId, Fault, Refusal, StepIncrement, Stop, Task, TaskId};
 
 pub type HostFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -27,6 +27,9 @@ pub trait SessionHost: Send + Sync {
     /// The places for steps and rooms, of all sessions together.
     fn slots(&self) -> &Arc<RoomSlots>;
 
+    /// How many steps of one session run at once.
+    fn steps_abreast(&self) -> usize;
+
     /// Carries one call from request to outcome.
     fn call<'a>(&'a self, request: &'a Request) -> HostFuture<'a, Result<CallOutcome, Fault>>;
 
@@ -43,6 +46,13 @@ pub trait SessionHost: Send + Sync {
 
     /// Opens the task's workspace, or mounts it again.
     fn open_workspace(&self, task: TaskId) -> HostFuture<'_, Result<(), Stop>>;
+
+    /// Where these names lead in the task's workspace, with links followed: for each the paths beside its own that stand for the same file.
+    fn real_paths(&self, task: TaskId, names: Vec<String>) -> HostFuture<'_, Result<Vec<Vec<String>>, Stop>>;
+
+    /// Keeps what the task's workspace holds now, beside what was kept before, so that it can be forked from here. `only` are the paths that can have changed, where that is
+    /// known.
+    fn keep_increment(&self, task: TaskId, only: Option<Vec<String>>) -> HostFuture<'_, Result<StepIncrement, Stop>>;
 
     /// Asks the person what `question` says, as a call of the task. Once it is answered, asking again gives the answer.
     fn ask_person<'a>(&'a self, task: &'a Task, question: Value) -> HostFuture<'a, Result<CallOutcome, Stop>>;

@@ -7,7 +7,8 @@ use crate::work::SessionWork;
 use crate::{HostFuture, SessionHost};
 use std::sync::Arc;
 use workflow::PlanningRequest;
-use world::{BrainSpec, Code, Fault, FaultKind, Refusal, RetryCause, ReviewId, Stop, Task};
+use world::event::SessionCreated;
+use world::{BrainSpec, Code, Event, Fault, FaultKind, Refusal, RetryCause, ReviewId, Stop, Task};
 
 /// The planner that reads its plans from the file that came with the session.
 pub const FILE_PLANNER: &str = "file";
@@ -85,6 +86,12 @@ pub(crate) fn open_planner(work: &SessionWork) -> Result<Box<dyn Planner>, Stop>
     })
 }
 
+/// A plan of which only what the journal may say is left.
+pub(crate) fn plan_gone() -> Refusal {
+    let reason = "the plan held a secret, and its exact words are not kept any more: what is on record of it is never run";
+    Refusal::new(Code::WrongState, reason).hint("begin a new session with the plan")
+}
+
 /// Reads plans from the file that came with the session.
 struct FilePlanner {
     plans: Vec<String>,
@@ -93,7 +100,13 @@ struct FilePlanner {
 impl FilePlanner {
     fn of(host: &Arc<dyn SessionHost>, task: &Task) -> Result<FilePlanner, Stop> {
         let blob = BrainSpec::script_blob(&task.brain).ok_or_else(|| Refusal::new(Code::BadInput, "no plan file came with the session"))?;
-        let bytes = host.ledger().blob(&blob)?;
+        let created = host.ledger().events(task.id, &["session.created"])?.into_iter().next();
+        let bytes = match created {
+            Some(Event::SessionCreated(SessionCreated { original: Some(name), .. })) => {
+                host.ledger().exact(&name)?.ok_or_else(plan_gone)?
+            }
+            _ => host.ledger().blob(&blob)?,
+        };
         let text = String::from_utf8(bytes).map_err(|error| Fault::new(FaultKind::Brain, "the plan file is no text", error))?;
         Ok(FilePlanner { plans: documents(&text) })
     }

@@ -5,16 +5,20 @@
 
 use crate::catalog::RegistryCatalog;
 use crate::course::{before_planning, model_findings};
-use crate::planner::{PlannerFault, open_planner};
+use crate::planner::{PlannerFault, open_planner, plan_gone};
 use crate::resume::PlanningPast;
 use crate::work::SessionWork;
 use crate::{FILE_PLANNER, Planner, SessionEnd, briefing, preflight};
 use gate::MODEL_REQUEST;
 use journal::Filter;
 use ledger::event_of;
+use serde_json::Value;
+use std::borrow::Cow;
+use tool::RunMode;
+use workflow::discipline::{source_before_tests, test_steps_first};
 use workflow::{CriticContext, Plan, criticize, read_response};
 use world::event::{PlanAccepted, PlanCriticized, PlanReceived, PlanRejected, PlannerRequested};
-use world::{Code, Event, Fault, FaultKind, PlanFinding, Remedy, RetryCause, Stop};
+use world::{Code, Event, Fault, FaultKind, PlanFinding, Remedy, RetryCause, Stop, WorkflowState, exact_answer, exact_plan};
 
 /// How often what critics found goes back to the planner.
 pub(crate) const ROUNDS_MAX: u32 = 3;
@@ -44,7 +48,7 @@ pub(crate) async fn make_plan(work: &SessionWork) -> Result<Planned, Stop> {
     }
     loop {
         let text = match past.unjudged.take() {
-            Some(blob) => text_of(work, &blob)?,
+            Some((blob, original)) => text_of(work, &blob, original.as_deref())?,
             None => match ask(work, planner.as_ref(), &past, iteration, round).await? {
                 Ok(text) => {
                     past.received += 1;
@@ -76,8 +80,13 @@ fn rejection(findings: &[PlanFinding]) -> String {
     format!("the plan was rejected: {}{more}", blocking.iter().take(3).cloned().collect::<Vec<_>>().join("; "))
 }
 
-fn text_of(work: &SessionWork, blob: &str) -> Result<String, Stop> {
-    let bytes = work.host.ledger().blob(blob)?;
+/// What a planner said, in its exact words.
+fn text_of(work: &SessionWork, blob: &str, original: Option<&str>) -> Result<String, Stop> {
+    let ledger = work.host.ledger();
+    let bytes = match original {
+        Some(name) => ledger.exact(name)?.ok_or_else(plan_gone)?,
+        None => ledger.blob(blob)?,
+    };
     Ok(String::from_utf8(bytes).map_err(|error| Fault::new(FaultKind::Bug, "a kept plan is no text", error))?)
 }
 
@@ -108,15 +117,39 @@ async fn ask(
         },
     };
     let text = match planned {
-        Ok(text) => ledger.redactor.text(&text).into_owned(),
+        Ok(text) => text,
         Err(PlannerFault::Failed(reason)) => return Ok(Err(SessionEnd::Failed(reason))),
         Err(PlannerFault::Asked(review)) => return Ok(Err(SessionEnd::Asked(review))),
         Err(PlannerFault::Stopped { reason, cause }) => return Ok(Err(SessionEnd::Stopped { reason, cause })),
         Err(PlannerFault::Stop(stop)) => return no_plan(work, stop).await.map(Err),
     };
-    let (blob, bytes) = (ledger.keep(text.as_bytes())?, text.len() as u64);
-    work.record(vec![PlanReceived { pid, task, iteration, round, blob, bytes }.into()]).await?;
+    let KeptText { blob, original } = keep(work, exact_answer(work.id, iteration, round), &text, ledger.redactor.text(&text)).await?;
+    let bytes = text.len() as u64;
+    work.record(vec![PlanReceived { pid, task, iteration, round, blob, bytes, original }.into()]).await?;
     Ok(Ok(text))
+}
+
+/// What is kept of a text: what anybody may read, and where its exact words are if that lacks a secret.
+struct KeptText {
+    blob: String,
+    original: Option<String>,
+}
+
+async fn keep(work: &SessionWork, name: String, text: &str, shown: Cow<'_, str>) -> Result<KeptText, Stop> {
+    let ledger = work.host.ledger();
+    let original = if shown == text { None } else { Some(ledger.keep_exact(name, text).await?) };
+    Ok(KeptText { blob: ledger.keep(shown.as_bytes())?, original })
+}
+
+/// Keeps a plan that is carried out. Without its secrets it is still a plan, in which every step has its place.
+async fn keep_plan(work: &SessionWork, number: u32, plan: &Plan) -> Result<KeptText, Stop> {
+    let mut shown = plan.to_value();
+    if let Some(steps) = shown.get_mut("steps").and_then(Value::as_array_mut) {
+        let inputs = steps.iter_mut().filter_map(|step| step.get_mut("input"));
+        inputs.for_each(|input| work.host.ledger().redactor.value(input));
+    }
+    work.host.ledger().redactor.strings(&mut shown);
+    keep(work, exact_plan(work.id, number), &plan.to_json(), Cow::Owned(shown.to_string())).await
 }
 
 /// A planner that may not be asked any more: the session's own limit, or somebody else's.
@@ -165,26 +198,42 @@ async fn judge(work: &SessionWork, text: &str, iteration: u32, round: u32) -> Re
             return Ok(Some(findings));
         }
     };
-    let findings = if work.terms.critics { look_at(work, &plan).await? } else { Vec::new() };
+    let mut findings = if work.terms.critics { look_at(work, &plan).await? } else { Vec::new() };
+    let plan = tests_first(work, plan, &mut findings)?;
     let is_blocked = findings.iter().any(|finding| finding.blocks);
     let off = !work.terms.critics;
-    let mut events: Vec<Event> = vec![PlanCriticized { pid, task, iteration, round, findings: findings.clone(), off }.into()];
+    let most = Some(Box::new(preflight::most(work.host.tools(), &plan, &work.terms.limits, work.spent())));
+    let mut events: Vec<Event> = vec![PlanCriticized { pid, task, iteration, round, findings: findings.clone(), off, most }.into()];
     if is_blocked {
         events.push(PlanRejected { pid, task, iteration, round, findings: findings.clone() }.into());
         work.record(events).await?;
         return Ok(Some(findings));
     }
     let number = work.look(|_, session| session.plan.as_ref().map_or(1, |plan| plan.number + 1))?;
-    let blob = work.host.ledger().keep(plan.to_json().as_bytes())?;
+    let KeptText { blob, original } = keep_plan(work, number, &plan).await?;
     let steps = u32::try_from(plan.steps.len()).unwrap_or(u32::MAX);
-    events.push(PlanAccepted { pid, task, plan: number, iteration, blob, goal: plan.goal, steps }.into());
+    events.push(PlanAccepted { pid, task, plan: number, iteration, blob, goal: plan.goal, steps, original }.into());
     work.record(events).await?;
     Ok(None)
+}
+
+/// In strict mode a plan's steps that write source depend on those that write tests, whoever looks at plans.
+fn tests_first(work: &SessionWork, plan: Plan, findings: &mut Vec<PlanFinding>) -> Result<Plan, Stop> {
+    let task = work.task()?;
+    // What is not done in earnest writes nothing.
+    let is_held = |workflow: &&world::Workflow| workflow.is_test_first() && work.run_mode() == RunMode::Live;
+    let Some(workflow) = task.workflow.as_deref().filter(is_held) else { return Ok(plan) };
+    let project = work.host.gate().policies.in_force(work.zone)?;
+    if workflow.state == WorkflowState::Planning {
+        findings.extend(source_before_tests(&plan, &project.tests));
+    }
+    Ok(test_steps_first(plan, workflow.state, &project.tests))
 }
 
 /// All that the critics have to say.
 async fn look_at(work: &SessionWork, plan: &Plan) -> Result<Vec<PlanFinding>, Stop> {
     let mut findings = criticized(work, plan)?;
+    findings.extend(preflight::marked(plan));
     if findings.iter().any(|finding| finding.blocks) {
         return Ok(findings);
     }

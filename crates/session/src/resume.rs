@@ -9,7 +9,7 @@ use ledger::event_of;
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 use world::event::CallFinished;
-use world::{CallId, Event, Fault, FaultKind, PlanFinding, Stop};
+use world::{CallId, Event, Fault, FaultKind, ForkPoint, PlanFinding, Stop, TaskId};
 
 /// How far the planning is.
 #[derive(Debug, Default)]
@@ -19,8 +19,8 @@ pub(crate) struct PlanningPast {
     /// The newest asking.
     pub iteration: u32,
     pub round: u32,
-    /// The newest plan, where nobody has judged it yet: its blob.
-    pub unjudged: Option<String>,
+    /// The newest plan, where nobody has judged it yet: its blob, and its name in the vault.
+    pub unjudged: Option<(String, Option<String>)>,
     /// What was found against the newest plan, where it was rejected.
     pub criticism: Vec<PlanFinding>,
     /// Why the newest plan is given up.
@@ -42,7 +42,7 @@ impl PlanningPast {
                 }
                 Event::PlanReceived(received) => {
                     past.received += 1;
-                    past.unjudged = Some(received.blob);
+                    past.unjudged = Some((received.blob, received.original));
                 }
                 Event::PlanRejected(rejected) => {
                     past.unjudged = None;
@@ -60,6 +60,18 @@ impl PlanningPast {
     }
 }
 
+/// The session, and those that it goes on from: its steps may be calls of theirs.
+pub(crate) fn lineage(work: &SessionWork) -> Result<Vec<TaskId>, Stop> {
+    let mut tasks = vec![work.id];
+    let mut at = work.look(|_, session| session.forked)?;
+    while let Some(ForkPoint { of, .. }) = at.filter(|point| !tasks.contains(&point.of)) {
+        tasks.push(of);
+        let created = work.host.ledger().events(of, &["session.created"])?.into_iter().next();
+        at = if let Some(Event::SessionCreated(created)) = created { created.forked } else { None };
+    }
+    Ok(tasks)
+}
+
 /// What came of calls, by their records.
 #[derive(Default)]
 pub(crate) struct RecordedEnds {
@@ -73,15 +85,21 @@ impl RecordedEnds {
         if calls.is_empty() {
             return Ok(found);
         }
-        let filter = Filter { task: Some(work.id.to_string()), kinds: vec!["call.finished".into()], ..Filter::default() };
-        for record in work.host.ledger().read(&filter)? {
-            if let Event::CallFinished(end) = event_of(&record)?
-                && calls.contains(&end.call)
-            {
-                found.ends.insert(end.call, end);
+        for task in lineage(work)? {
+            let filter = Filter { task: Some(task.to_string()), kinds: vec!["call.finished".into()], ..Filter::default() };
+            for record in work.host.ledger().read(&filter)? {
+                if let Event::CallFinished(end) = event_of(&record)?
+                    && calls.contains(&end.call)
+                {
+                    found.note(end);
+                }
             }
         }
         Ok(found)
+    }
+
+    pub fn note(&mut self, end: CallFinished) {
+        self.ends.insert(end.call, end);
     }
 
     /// How a call of this tool ended, as its caller was told; `None` where nobody knows.

@@ -2,8 +2,9 @@
 //!
 //! **Invariant.** Where it stands follows from the journal alone: whoever takes it up after a crash goes on with exactly what is not on record.
 
-use crate::carry_out::{PlanEnd, carry_out, read_plan};
-use crate::course::{self, Course, after_plan, at_end};
+use crate::carry_out::{PlanEnd, carry_out};
+use crate::course::{self, Course, after_plan, at_end, done};
+use crate::outputs::{forget_earlier, read_plan};
 use crate::planning::{Planned, make_plan};
 use crate::work::SessionWork;
 use crate::{PREEMPTED, SessionEnd, SessionHost};
@@ -15,6 +16,9 @@ use world::{ActivePlan, Event, Session, StepStatus, Stop, Task, TaskId};
 pub async fn run(host: Arc<dyn SessionHost>, task: TaskId) -> Result<SessionEnd, Stop> {
     let work = SessionWork::of(host, task)?;
     resume_paused(&work).await?;
+    if work.look(|task, _| task.episodes > 1)? {
+        forget_earlier(&work)?;
+    }
     let end = go_through(&work).await?;
     if matches!(end, SessionEnd::Done(_) | SessionEnd::Failed(_)) {
         at_end(&work, &end).await?;
@@ -88,7 +92,7 @@ async fn next(work: &SessionWork) -> Result<Course, Stop> {
         // Asked once more with what failed; then what fails is the end.
         Some(PlanFailure { wants_another: true, .. }) if plans <= 1 => Course::PlanAgain,
         Some(PlanFailure { reason, .. }) => Course::End(SessionEnd::Failed(reason)),
-        None => Course::End(SessionEnd::Done(course::summary(&task))),
+        None => Course::End(done(work, &task)?),
     })
 }
 
@@ -103,7 +107,7 @@ fn failure(work: &SessionWork, task: &Task) -> Result<(Option<PlanFailure>, u32)
     if let Some(reason) = &active.replaced {
         return Ok((Some(PlanFailure { reason: reason.clone(), wants_another: true }), active.number));
     }
-    let plan = read_plan(work, active)?;
+    let plan = read_plan(work, active)?.plan;
     let failed = plan.steps.iter().filter(|step| step.failure_policy != FailurePolicy::Continue).find_map(|step| {
         let state = active.begun.get(&step.step_id).filter(|state| state.status == StepStatus::Failed)?;
         let why = state.error.as_deref().map_or("", |error| error.message.as_str());

@@ -7,6 +7,7 @@ use serde_json::Value;
 use std::time::Duration;
 use tokio::sync::watch;
 use tool::{Room, RunMode};
+use workflow::discipline::PLAN_COMPLETE;
 use workflow::{PlanStep, RoomClaim, StepFailure, check_success, refusal_error, step_error};
 use world::{CallId, Code, Refusal, ReviewId, StepError, StepRef, Stop};
 
@@ -46,15 +47,34 @@ pub(crate) struct Attempt {
     pub step: PlanStep,
     pub place: StepRef,
     pub input: Value,
+    /// Another step takes its input from what it gives.
+    pub is_handed_on: bool,
+    pub was_lost: bool,
     /// Says when nothing is to wait any longer.
     pub over: watch::Receiver<bool>,
 }
 
 /// Makes the call of a step.
 pub(crate) async fn attempt(work: SessionWork, attempt: Attempt) -> AttemptEnd {
-    let Attempt { step, place, input, mut over } = attempt;
+    let Attempt { step, place, input, is_handed_on, was_lost, mut over } = attempt;
     let tool = &step.tool_ref.name;
+    let mode = work.run_mode();
+    let request = Request {
+        run_mode: mode,
+        step: Some(place),
+        is_handed_on,
+        was_lost,
+        time_max: step.timeout_ms.map(Duration::from_millis),
+        ..Request::new(work.pid, Some(work.id), work.zone, tool, input)
+    };
     let Some(registered) = work.host.tools().get(tool) else {
+        // The end of a phase is no tool of the registry; the door knows it.
+        if tool == PLAN_COMPLETE {
+            return match work.host.call(&request).await {
+                Ok(outcome) => judge_outcome(&step, mode, outcome),
+                Err(fault) => AttemptEnd::Broken(fault.into()),
+            };
+        }
         return AttemptEnd::failed(None, StepFailure::UnknownTool, format!("there is no tool `{tool}`"));
     };
     let manifest = registered.manifest();
@@ -62,13 +82,6 @@ pub(crate) async fn attempt(work: SessionWork, attempt: Attempt) -> AttemptEnd {
         let message = format!("`{tool}` has version {}, and the step wants {}", manifest.version, range.as_str());
         return AttemptEnd::failed(None, StepFailure::WrongVersion, message);
     }
-    let mode = work.run_mode();
-    let request = Request {
-        run_mode: mode,
-        step: Some(place),
-        time_max: step.timeout_ms.map(Duration::from_millis),
-        ..Request::new(work.pid, Some(work.id), work.zone, tool, input)
-    };
     // Only what is done in earnest has a room.
     if manifest.room != Room::Sandbox || mode != RunMode::Live {
         return match work.host.call(&request).await {
@@ -88,7 +101,8 @@ pub(crate) async fn attempt(work: SessionWork, attempt: Attempt) -> AttemptEnd {
             return AttemptEnd::failed(None, StepFailure::DurationLimit, "the session's time was over before a sandbox was free");
         }
     };
-    match call_in_room(&work, &request, slot).await {
+    let may_repeat = registered.reads_only(&request.input);
+    match call_in_room(&work, &request, may_repeat, slot).await {
         Ok(Some(outcome)) => judge_outcome(&step, mode, outcome),
         Ok(None) => AttemptEnd::Displaced,
         Err(stop) => AttemptEnd::Broken(stop),
@@ -96,14 +110,15 @@ pub(crate) async fn attempt(work: SessionWork, attempt: Attempt) -> AttemptEnd {
 }
 
 /// Makes a call that has a room, as long as nobody of higher priority needs the place. `None` where it was ended for one.
-async fn call_in_room(work: &SessionWork, request: &Request, mut slot: RoomSlot) -> Result<Option<CallOutcome>, Stop> {
+async fn call_in_room(work: &SessionWork, request: &Request, may_repeat: bool, mut slot: RoomSlot) -> Result<Option<CallOutcome>, Stop> {
     let mut call = work.host.call(request);
     loop {
         let order = tokio::select! {
             outcome = &mut call => return Ok(Some(outcome?)),
             order = slot.displaced() => order,
         };
-        if order == SlotOrder::End {
+        // What changes something is frozen instead: ended and made again, it would be made twice.
+        if order == SlotOrder::End && may_repeat {
             if let Some(own) = open_call(work, request) {
                 work.host.cancel_call(own, "a step of higher priority needs its place").await?;
             }
@@ -138,10 +153,16 @@ fn open_call(work: &SessionWork, request: &Request) -> Option<CallId> {
 fn judge_outcome(step: &PlanStep, mode: RunMode, outcome: CallOutcome) -> AttemptEnd {
     let CallOutcome { call, end, rules, .. } = outcome;
     match &end {
-        CallEnd::Refused(refusal) if rules.iter().any(|rule| rule == SESSION_TERMS) => {
-            AttemptEnd::failed(call, StepFailure::OutsideProfile, &refusal.reason)
-        }
+        CallEnd::Refused(refusal) => judge_refusal(call, refusal, &rules),
         _ => judge(step, mode, call, end),
+    }
+}
+
+/// What a refusal is for a step: the session's own terms are told from the policy.
+pub(crate) fn judge_refusal(call: Option<CallId>, refusal: &Refusal, rules: &[String]) -> AttemptEnd {
+    match rules.iter().any(|rule| rule == SESSION_TERMS) {
+        true => AttemptEnd::failed(call, StepFailure::OutsideProfile, &refusal.reason),
+        false => AttemptEnd::refused(call, refusal),
     }
 }
 

@@ -65,12 +65,13 @@ impl SessionWork {
         Ok(Some(Duration::from_millis(max_ms.saturating_sub(used_ms))))
     }
 
+    /// In all its life, whoever worked on it: while it waits for a person or for somebody who resumes it, its time stands still.
     fn worked_ms(&self) -> Result<u64, Stop> {
         let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let now_ms = i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX);
-        self.look(|task, _| {
+        self.look(|task, session| {
             let since = task.running_since_ms.map_or(0, |since_ms| u64::try_from(now_ms.saturating_sub(since_ms)).unwrap_or(0));
-            task.worked_ms.saturating_add(since)
+            session.worked_ms.saturating_add(since)
         })
     }
 

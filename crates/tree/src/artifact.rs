@@ -99,6 +99,9 @@ impl Tree {
     }
 
     pub async fn remove_artifact(&self, by: Pid, artifact: ArtifactId) -> Result<(), Stop> {
+        if !self.ledger.look(|world| world.artifacts.contains_key(&artifact)) {
+            return Err(Refusal::new(Code::NotFound, format!("there is no {artifact}")).into());
+        }
         let about = Some(TreeRequest::Remove { artifact });
         let call = TreeCall { by, tool: "artifact.remove", input: json!({ "artifact": artifact }), about, read_only: false };
         self.commit_call(call, |world, _, _| {

@@ -81,18 +81,17 @@ fn task_of(world: &World, by: Pid) -> Option<TaskId> {
     world.current_task(by).or_else(|| world.tasks.values().rfind(is_parked)).map(|task| task.id)
 }
 
-impl Tree {
-    /// Why there is nobody whom a call could concern: no rule is asked about that.
-    fn missing_target(&self, about: Option<&TreeRequest>) -> Option<Refusal> {
-        let target = match about? {
-            TreeRequest::Direct { target, .. } | TreeRequest::Send { to: Recipient::Process(target) } => *target,
-            TreeRequest::Stream { peer } => *peer,
-            _ => return None,
-        };
-        let is_there = self.ledger.look(|world| world.processes.contains_key(&target));
-        (!is_there).then(|| unknown(target))
-    }
+/// Why there is nobody whom a call could concern: no rule is asked about that.
+fn missing_target(world: &World, about: Option<&TreeRequest>) -> Option<Refusal> {
+    let target = match about? {
+        TreeRequest::Direct { target, .. } | TreeRequest::Send { to: Recipient::Process(target) } => *target,
+        TreeRequest::Stream { peer } => *peer,
+        _ => return None,
+    };
+    (!world.processes.contains_key(&target)).then(|| unknown(target))
+}
 
+impl Tree {
     /// What the calls of a process are part of now.
     pub(crate) fn origin(&self, by: Pid) -> CallOrigin {
         self.ledger.look(|world| CallOrigin::of(world, by))
@@ -116,14 +115,15 @@ impl Tree {
         effect: impl Fn(&World, CallId, i64) -> Result<CallEffect<T>, Refusal> + Sync,
     ) -> Result<T, Stop> {
         let TreeCall { by, tool, input, about, read_only } = call;
-        let request = Request { asked, ..self.origin(by).request(by, tool, input) };
+        let (origin, missing) = self.ledger.look(|world| (CallOrigin::of(world, by), missing_target(world, about.as_ref())));
+        let request = Request { asked, ..origin.request(by, tool, input) };
         let task = request.task;
-        if let Some(missing) = self.missing_target(about.as_ref()) {
+        if let Some(missing) = missing {
             self.gate.record_refusal(&request, &missing).await?;
             return Err(missing.into());
         }
         for _ in 0..2 {
-            let details = Details { read_only, tree: about.clone(), ..Details::of(tool, request.input.clone()) };
+            let details = Details { read_only, tree: about.clone(), ..Details::of(tool, Value::Null) };
             let facts = self.gate.describe_without_files(&request, details).await?;
             let made = Mutex::new(None);
             let with = |world: &World, call: CallId, now_ms: i64| {

@@ -203,7 +203,7 @@ impl Tree {
             let admitted = self.commit_call(call, |world, _, _| {
                 // One that has ended can still be waited for.
                 let process = world.processes.get(&target).filter(|process| process.program.is_some());
-                process.map(|_| CallEffect { events: Vec::new(), output: json!({}), value: () }).ok_or_else(|| unknown(target))
+                process.map(|_| CallEffect { events: Vec::new(), output: json!({}), value: () }).ok_or_else(|| no_agent(world, target))
             });
             admitted.await.map_err(|stop| own_children(stop, only_children, "wait for"))?;
             let over = self.until(|world| match world.processes.get(&target) {
@@ -303,11 +303,19 @@ impl ParentNotice {
     }
 }
 
+/// Why nothing is asked of a process that is not of the tree.
+fn no_agent(world: &World, pid: Pid) -> Refusal {
+    match world.processes.get(&pid) {
+        Some(process) => Refusal::new(Code::WrongState, format!("process {pid} ({}) is no agent", process.name)),
+        None => unknown(pid),
+    }
+}
+
 /// A process of the tree that lives.
 pub(crate) fn of_tree(world: &World, pid: Pid) -> Result<&Process, Refusal> {
     let process = world.processes.get(&pid).ok_or_else(|| unknown(pid))?;
     if process.program.is_none() {
-        return Err(Refusal::new(Code::WrongState, format!("process {pid} ({}) is no agent", process.name)));
+        return Err(no_agent(world, pid));
     }
     if process.state.alive() { Ok(process) } else { Err(Refusal::new(Code::WrongState, format!("process {pid} has ended"))) }
 }

@@ -30,16 +30,18 @@ impl Tree {
                 _ = stopping.wait_for(|stops| *stops) => return,
             }
             let upto = *durable.borrow_and_update();
-            match self.heed_since(after).await {
+            match self.heed_between(after, upto).await {
                 Ok(()) => after = after.max(upto),
                 Err(fault) => world::log!("skep: what others recorded is not heeded: {fault}"),
             }
         }
     }
 
-    async fn heed_since(&self, after: u64) -> Result<(), Fault> {
+    /// Each record once: what is on disk already and comes after these is looked at next time.
+    async fn heed_between(&self, after: u64, upto: u64) -> Result<(), Fault> {
         let kinds = KINDS.iter().map(|kind| (*kind).to_owned()).collect();
-        let records = self.ledger.read(&Filter { after_seq: Some(after), kinds, ..Filter::default() })?;
+        let before_seq = Some(upto.saturating_add(1));
+        let records = self.ledger.read(&Filter { after_seq: Some(after), before_seq, kinds, ..Filter::default() })?;
         let mut has_answers = false;
         for record in &records {
             match event_of(record)? {

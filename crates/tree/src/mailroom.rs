@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
-use world::{MessageId, MessagePriority, Pid, ProgramRuntime, Recipient, Refusal, TreeMessage, World};
+use world::{MessageId, MessagePriority, Pid, ProgramRuntime, Recipient, Refusal, TaskId, TreeMessage, World};
 
 /// What a listener wants to hear. What is absent is not asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -86,8 +86,8 @@ pub(crate) struct MailRoom {
     pub previews: Arc<MessagePreviews>,
     /// Rung when the entries of cron change.
     pub cron: Notify,
-    /// Reads of the process table that have no record yet, by who read.
-    pub reads: Mutex<BTreeMap<Pid, u64>>,
+    /// Reads of the process table that have no record yet, by who read, and for which task.
+    pub reads: Mutex<BTreeMap<(Pid, Option<TaskId>), u64>>,
     /// Copies of messages that somebody was to see and that have no record yet, by who has too many.
     pub unseen: Mutex<BTreeMap<Pid, u64>>,
     /// The loops, and what is done when readers leave.

@@ -51,7 +51,7 @@ impl Tree {
         if let Some(schedule) = &schedule {
             Tree::cron_next(&schedule.cron, "", 0, 1)?;
         }
-        let is_virtual = order.runtime == ProgramRuntime::Virtual;
+        let (is_virtual, unshown) = (order.runtime == ProgramRuntime::Virtual, self.unshown_by(&order));
         let pid = self.record_spawn(caller, order).await?;
         if is_virtual {
             return Ok(pid);
@@ -63,7 +63,13 @@ impl Tree {
                 Ok(_) => Ok(()),
                 Err(fault) => {
                     me.undo_spawn(pid, &fault.to_string()).await?;
-                    Err(fault)
+                    let why = |folder: PathBuf| {
+                        format!("`{}` holds the kernel's home, so no sandbox shows it: keep the code elsewhere", folder.display())
+                    };
+                    Err(match unshown {
+                        Some(folder) => fault.fix(why(folder)),
+                        None => fault,
+                    })
                 }
             }
         });
@@ -81,6 +87,12 @@ impl Tree {
             }
         }
         Ok(pid)
+    }
+
+    /// A folder that somebody wants its room to show, and that no room shows.
+    fn unshown_by(&self, order: &SpawnOrder) -> Option<PathBuf> {
+        let named = order.metadata.get(SHOWN).or_else(|| order.env.get("PYTHONPATH")).filter(|_| order.confined)?;
+        named.split(':').map(PathBuf::from).find(|folder| folder.is_absolute() && self.home.starts_with(folder))
     }
 
     /// Has a process run at its times: each run is the task that it was spawned with.
@@ -227,6 +239,11 @@ impl Tree {
         let bad = |reason: &str| Err(Refusal::new(Code::BadInput, reason));
         if order.name.trim().is_empty() || order.name.chars().count() > NAME_CHARS_MAX || order.name.contains(char::is_control) {
             return bad("the name must be a line of at most 128 characters");
+        }
+        // Whoever reads a name believes it. To others a rule of the policy says so.
+        if is_top && World::is_name_reserved(&order.name) {
+            let why = format!("`{}` is the name of the kernel or the operator", order.name.trim());
+            return Err(Refusal::new(Code::BadInput, why).hint("take another name"));
         }
         if matches!(self.ledger.redactor.text(&order.image), Cow::Owned(_)) {
             // It would be started by what the record has of it.

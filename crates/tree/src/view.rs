@@ -74,26 +74,25 @@ impl Tree {
     /// Those right below a process, or all below it.
     pub fn children(&self, by: Pid, recursive: bool, state: Option<ProcessState>) -> Result<Vec<ProcessView>, Stop> {
         self.count_read(by)?;
-        Ok(self.ledger.look(|world| {
-            let is_below = |process: &&Process| match recursive {
-                true => process.pid != by && world.ancestry(process.pid).any(|above| above.pid == by),
-                false => process.parent == Some(by),
-            };
-            let is_meant = |process: &&Process| state.is_none_or(|state| process.state == state);
-            // The operator's own processes and their jobs are no part of the tree.
-            let is_shown = |process: &&Process| process.program.is_some();
-            let below = world.processes.values().filter(is_shown).filter(is_meant).filter(is_below);
-            below.map(|process| view(world, process)).collect()
-        }))
+        Ok(self.ledger.look(|world| below(world, by, recursive, state)))
     }
 
     /// Those that have the same parent.
     pub fn siblings(&self, by: Pid) -> Result<Vec<ProcessView>, Stop> {
         self.count_read(by)?;
+        Ok(self.ledger.look(|world| beside(world, by))?)
+    }
+
+    /// A process itself, all below it and all beside it, by one look. It is on record before a brain hears of it: what it has left of its calls is known
+    /// before it makes the next.
+    pub async fn around(&self, by: Pid) -> Result<[Vec<ProcessView>; 3], Stop> {
+        self.count_read(by)?;
+        if self.origin(by).task.is_some() {
+            self.record_reads().await;
+        }
         Ok(self.ledger.look(|world| {
             let own = world.processes.get(&by).ok_or_else(|| unknown(by))?;
-            let is_sibling = |process: &&Process| process.pid != by && process.parent == own.parent && process.program.is_some();
-            Ok::<_, Refusal>(world.processes.values().filter(is_sibling).map(|process| view(world, process)).collect())
+            Ok::<_, Refusal>([vec![view(world, own)], below(world, by, true, None), beside(world, by)?])
         })?)
     }
 
@@ -119,13 +118,21 @@ impl Tree {
         Ok(found.ok_or_else(|| unknown(of))?)
     }
 
-    /// Asks the policy about a read of the process table, and counts it.
+    /// Asks the policy about a read of the process table, and counts it. What a brain reads counts against the most calls of its task, as all of its
+    /// calls do.
     fn count_read(&self, by: Pid) -> Result<(), Stop> {
-        self.may(by, READ)?;
+        let task = self.may(by, READ)?.task;
+        let calls_left = task.and_then(|task| self.ledger.look(|world| world.calls_left(Some(task))));
         let is_first = {
             let mut reads = self.mail.reads.lock();
             let is_first = reads.is_empty();
-            *reads.entry(by).or_default() += 1;
+            let count = reads.get(&(by, task)).copied().unwrap_or(0);
+            if calls_left.is_some_and(|left| count >= left) {
+                let name = self.ledger.look(|world| ledger::name_of(world, by));
+                let reason = format!("`{READ}` is refused: no calls are left in the budget of `{name}`");
+                return Err(Refusal::new(Code::Exhausted, reason).hint("finish with what is there").into());
+            }
+            reads.insert((by, task), count + 1);
             is_first
         };
         if is_first && let Ok(runtime) = tokio::runtime::Handle::try_current() {
@@ -141,12 +148,15 @@ impl Tree {
     }
 
     /// Records how often each process looked.
-    pub(crate) async fn record_reads(&self) {
+    pub async fn record_reads(&self) {
         let counts = std::mem::take(&mut *self.mail.reads.lock());
+        if counts.is_empty() {
+            return;
+        }
         let recorded = async {
             let pending = self.ledger.commit(|world, _| {
-                let alive = counts.iter().filter(|(pid, _)| world.processes.contains_key(pid));
-                let count = |(pid, count): (&Pid, &u64)| RecordsDropped { pid: *pid, task: None, kind: READ.into(), count: *count }.into();
+                let alive = counts.into_iter().filter(|((pid, _), _)| world.processes.contains_key(pid));
+                let count = |((pid, task), count)| RecordsDropped { pid, task, kind: READ.into(), count }.into();
                 (alive.map(count).collect(), ())
             })?;
             pending.durable().await
@@ -157,11 +167,12 @@ impl Tree {
     }
 
     /// What the policy says of a call that makes no record of its own. The answer holds until something changes that it depends on.
-    pub(crate) fn may(&self, by: Pid, tool: &'static str) -> Result<(), Stop> {
+    pub(crate) fn may(&self, by: Pid, tool: &'static str) -> Result<CallOrigin, Stop> {
         let origin = self.origin(by);
         // The lists of a task are its own: nothing of that is kept.
         if origin.task.is_some() {
-            return Ok(self.judged(by, tool, origin)??);
+            self.judged(by, tool, origin)??;
+            return Ok(origin);
         }
         let version = (self.ledger.rights_version(), self.ledger.look(|world| world.policy_version(origin.zone)));
         let known = self.mail.verdicts.lock().get(&(by, tool)).filter(|(of, _)| *of == version).map(|(_, verdict)| verdict.clone());
@@ -178,7 +189,8 @@ impl Tree {
                 verdict
             }
         };
-        Ok(verdict?)
+        verdict?;
+        Ok(origin)
     }
 
     fn judged(&self, by: Pid, tool: &'static str, origin: CallOrigin) -> Result<Result<(), Refusal>, Stop> {
@@ -206,6 +218,25 @@ const VERDICTS_MAX: usize = 10_000;
 
 pub(crate) fn unknown(pid: Pid) -> Refusal {
     Refusal::new(Code::NotFound, format!("process {pid} not found"))
+}
+
+/// Those right below a process, or all below it.
+fn below(world: &World, of: Pid, recursive: bool, state: Option<ProcessState>) -> Vec<ProcessView> {
+    let is_below = |process: &&Process| match recursive {
+        true => process.pid != of && world.ancestry(process.pid).any(|above| above.pid == of),
+        false => process.parent == Some(of),
+    };
+    let is_meant = |process: &&Process| state.is_none_or(|state| process.state == state);
+    // The operator's own processes and their jobs are no part of the tree.
+    let is_shown = |process: &&Process| process.program.is_some();
+    let below = world.processes.values().filter(is_shown).filter(is_meant).filter(is_below);
+    below.map(|process| view(world, process)).collect()
+}
+
+fn beside(world: &World, of: Pid) -> Result<Vec<ProcessView>, Refusal> {
+    let own = world.processes.get(&of).ok_or_else(|| unknown(of))?;
+    let is_sibling = |process: &&Process| process.pid != of && process.parent == own.parent && process.program.is_some();
+    Ok(world.processes.values().filter(is_sibling).map(|process| view(world, process)).collect())
 }
 
 fn view(world: &World, process: &Process) -> ProcessView {

@@ -83,6 +83,7 @@ async fn dispatch_others(call: MethodCall, caller: &Caller, to: Responder) {
         MethodCall::TranscriptRead(params) => to.answer::<table::TranscriptRead>(transcripts::read(kernel, params).await).await,
         MethodCall::MergeList(Nothing {}) => to.answer::<table::MergeList>(view::merges(kernel)).await,
         MethodCall::MergeUndo(params) => to.answer::<table::MergeUndo>(task::undo(kernel, &params, by).await).await,
+        MethodCall::CommitVerify(facts) => to.answer::<table::CommitVerify>(records::verify_commit(kernel, facts).await).await,
         MethodCall::WorkList(params) => to.answer::<table::WorkList>(Ok(view::work(kernel, params.task))).await,
         MethodCall::ToolList(Nothing {}) => to.answer::<table::ToolList>(Ok(view::tools(kernel))).await,
         MethodCall::CallCancel(params) => to.answer::<table::CallCancel>(done(kernel.cancel_call(params.call, by).await)).await,

@@ -8,6 +8,7 @@ mod answers;
 mod artifact;
 mod brain_output;
 mod connection;
+mod discipline;
 mod dispatch;
 mod doctor;
 mod gateway_open;
@@ -53,9 +54,19 @@ pub fn extension_child() -> std::process::ExitCode {
     plugin::child_main()
 }
 
+/// Does a text have the form of a secret?
+pub fn looks_secret(text: &str) -> bool {
+    journal::Redactor::new().text(text) != text
+}
+
 /// Verifies a journal's files without a kernel.
 pub fn verify_offline(home: &std::path::Path) -> Result<wire::method::journal::JournalVerifyResult, String> {
     journal::verify_with(home, kernel::blob_names).map(records::report_view).map_err(|error| error.to_string())
+}
+
+/// Holds a commit against a journal's files without a kernel. Contents are not decrypted.
+pub fn verify_commit_offline(home: &std::path::Path, facts: &wire::CommitFacts) -> Result<wire::CommitReport, String> {
+    kernel::verify_commit_offline(home, facts).map_err(|fault| fault.to_string())
 }
 
 /// Reads a file of a project as the kernel does: beneath it, through no link, an ordinary file of at most so many bytes. `None` for one

@@ -58,7 +58,11 @@ fn with_progress(step: StepView, reported: Option<&ReportedPlan>) -> StepView {
 
 pub(crate) async fn check(kernel: &Kernel, params: PlanCheckParams) -> Result<PlanCheckResult, RpcError> {
     let checked = kernel.check_plan(Path::new(&params.path), &params.text, &params.terms).await.map_err(rpc_error)?;
-    Ok(PlanCheckResult { plan: checked.plan.as_ref().map(|plan| plan_view(Some(plan), None)), findings: checked.findings })
+    Ok(PlanCheckResult {
+        plan: checked.plan.as_ref().map(|plan| plan_view(Some(plan), None)),
+        findings: checked.findings,
+        most: checked.most,
+    })
 }
 
 /// Has a session plan and do nothing else, and gives its plan.

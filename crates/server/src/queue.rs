@@ -6,7 +6,9 @@ use kernel::Kernel;
 use std::path::Path;
 use wire::RpcError;
 use wire::method::Nothing;
-use wire::method::queue::{QueueChangeParams, QueueListParams, QueueListResult, QueueRemoveParams, QueueView};
+use wire::method::queue::{
+    QueueChangeParams, QueueListParams, QueueListResult, QueueRemoveParams, QueueView, WorkerPinParams, WorkerPinResult,
+};
 use world::Pid;
 
 /// Whom a change is for where nobody is named.
@@ -26,6 +28,12 @@ pub(crate) async fn pause(kernel: &Kernel, params: &QueueChangeParams, is_paused
     let pid = kernel.find_worker(path, params.who.as_deref().unwrap_or(OWN)).await.map_err(rpc_error)?;
     kernel.pause_queue(pid, is_paused, by).await.map_err(rpc_error)?;
     queues(kernel, path, Some(pid)).await
+}
+
+pub(crate) async fn pin(kernel: &Kernel, params: WorkerPinParams, by: &str) -> Result<WorkerPinResult, RpcError> {
+    let pid = kernel.find_worker(Path::new(&params.path), params.who.as_deref().unwrap_or(OWN)).await.map_err(rpc_error)?;
+    let pins = kernel.pin(pid, params.add, params.remove, by).await.map_err(rpc_error)?;
+    Ok(WorkerPinResult { pins })
 }
 
 pub(crate) async fn remove(kernel: &Kernel, params: &QueueRemoveParams, by: &str) -> Result<Nothing, RpcError> {

@@ -11,7 +11,7 @@ use wire::method::journal::{
 };
 use wire::method::kernel::{CrashView, KernelNoticesResult, SettingsView};
 use wire::table::JournalFollow;
-use wire::{ErrorCode, Method, RpcError};
+use wire::{CommitFacts, CommitReport, ErrorCode, Method, RpcError};
 
 /// Bytes of lines in one page of the journal: a frame holds sixteen times as much.
 const PAGE_BYTES: usize = 1024 * 1024;
@@ -90,6 +90,13 @@ pub(crate) async fn verify(kernel: &Arc<Kernel>) -> Result<JournalVerifyResult, 
     let report = tokio::task::spawn_blocking(move || kernel.tasks.counted.verify_journal(&kernel.ledger)).await;
     let report = report.map_err(|error| RpcError::new(ErrorCode::Internal, "verification did not end").why(error.to_string()))?;
     report.map(report_view).map_err(|error| RpcError::new(ErrorCode::Internal, "the journal cannot be read").why(error.to_string()))
+}
+
+/// Holds a commit against the journal, which is checked as a whole first, on a thread of its own.
+pub(crate) async fn verify_commit(kernel: &Arc<Kernel>, facts: CommitFacts) -> Result<CommitReport, RpcError> {
+    let kernel = kernel.clone();
+    let checked = tokio::task::spawn_blocking(move || kernel.verify_commit(&facts)).await;
+    checked.map_err(|error| RpcError::new(ErrorCode::Internal, "verification did not end").why(error.to_string()))?.map_err(fault_error)
 }
 
 pub(crate) fn report_view(report: journal::Report) -> JournalVerifyResult {

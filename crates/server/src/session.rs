@@ -6,22 +6,22 @@ use crate::responder::Responder;
 use crate::rpc_error::rpc_error;
 use crate::task::{added, continued};
 use crate::view::{self, TaskExtras};
-use kernel::{Kernel, NewSession};
+use kernel::{Kernel, NewSession, Reexecution};
 use report::SessionReport;
 use std::sync::Arc;
 use wire::method::journal::{FindingView, RecordFilter};
 use wire::method::memory::LessonView;
 use wire::method::session::{
-    ContextView, PlanReview, SessionListParams, SessionListResult, SessionReplayResult, SessionRow, SessionShowParams, SessionStartParams,
-    SessionView, SessionWatchParams, StepCounts,
+    ContextView, PlanReview, ReexecutedView, SessionForkParams, SessionListParams, SessionListResult, SessionReplayParams,
+    SessionReplayResult, SessionRow, SessionShowParams, SessionStartParams, SessionView, SessionWatchParams, StepCounts,
 };
 use wire::method::task::{TaskAddResult, TaskContinueResult};
 use wire::{ErrorCode, RpcError};
 use world::{Session, StepStatus, Task, TaskId, World};
 
 pub(crate) async fn start(kernel: &Kernel, params: SessionStartParams) -> Result<TaskAddResult, RpcError> {
-    let SessionStartParams { path, text, terms, plan, record, tags } = params;
-    let new = NewSession { plan, record, tags, ..NewSession::new(path.into(), text, terms) };
+    let SessionStartParams { path, text, terms, plan, record, tags, discipline } = params;
+    let new = NewSession { plan, record, tags, discipline, ..NewSession::new(path.into(), text, terms) };
     Ok(added(kernel.add_session(new).await.map_err(rpc_error)?))
 }
 
@@ -148,6 +148,7 @@ fn fill(kernel: &Kernel, shown: &mut SessionView, report: SessionReport, is_past
             findings: review.findings,
             rejected: review.is_rejected,
             off: review.is_off,
+            most: review.most,
         })
         .collect();
     shown.iterations = report.iterations;
@@ -182,7 +183,8 @@ pub(crate) async fn resume(kernel: &Kernel, id: TaskId, by: &str) -> Result<Task
 }
 
 /// Checks the chain, and that its records make the session that is known.
-pub(crate) async fn replay(kernel: &Arc<Kernel>, id: TaskId) -> Result<SessionReplayResult, RpcError> {
+pub(crate) async fn replay(kernel: &Arc<Kernel>, params: &SessionReplayParams) -> Result<SessionReplayResult, RpcError> {
+    let id = params.task;
     let (_, session) = session_of(kernel, id)?;
     let report = SessionReport::read(&kernel.ledger, id, None).map_err(rpc_error)?;
     let chain = records::verify(kernel).await?;
@@ -192,7 +194,22 @@ pub(crate) async fn replay(kernel: &Arc<Kernel>, id: TaskId) -> Result<SessionRe
     };
     let mut findings: Vec<String> = chain.findings.iter().map(told).collect();
     findings.extend(differences(kernel, id, &report)?);
-    Ok(SessionReplayResult { of: id, records: report.records, steps: session.steps_made, findings })
+    let again = match params.reexecute {
+        true => Some(reexecuted(kernel, id).await?),
+        false => None,
+    };
+    Ok(SessionReplayResult { of: id, records: report.records, steps: session.steps_made, findings, again })
+}
+
+async fn reexecuted(kernel: &Arc<Kernel>, id: TaskId) -> Result<ReexecutedView, RpcError> {
+    let Reexecution { plans, steps, calls, digest, divergence, .. } = kernel.reexecute_session(id).await.map_err(rpc_error)?;
+    let (differs_at, difference) = divergence.unzip();
+    Ok(ReexecutedView { plans, steps, calls, digest, differs_at, difference })
+}
+
+pub(crate) async fn fork(kernel: &Kernel, params: &SessionForkParams) -> Result<TaskAddResult, RpcError> {
+    session_of(kernel, params.task)?;
+    Ok(added(kernel.fork_session(params.task, &params.at).await.map_err(rpc_error)?))
 }
 
 /// Where the world says something else of a session than its records do.

@@ -5,11 +5,14 @@ use kernel::{Kernel, ProcessAccount, Wait};
 use wire::RpcError;
 use wire::method::Nothing;
 use wire::method::model::{AccountView, BudgetGrantParams, BudgetListResult, ModelTryResult, ModelUsageResult, UsageRow, WaitView};
-use world::{By, Spend, UsageTotals};
+use world::{Budget, By, Spend, UsageTotals};
 
 /// Gives a process more to use.
 pub(crate) async fn grant(kernel: &Kernel, params: BudgetGrantParams, by: &str) -> Result<Nothing, RpcError> {
-    kernel.ledger.grant_budget(params.pid, params.tokens, params.micros, by).await.map_err(rpc_error)?;
+    let BudgetGrantParams { pid, tokens, micros, tokens_per_day, tokens_per_hour, micros_per_day } = params;
+    let more =
+        Budget { tokens, tokens_per_day, tokens_per_hour, micros: Some(micros), micros_per_day: Some(micros_per_day), ..Budget::default() };
+    kernel.ledger.grant_budget(pid, more, by).await.map_err(rpc_error)?;
     Ok(Nothing {})
 }
 

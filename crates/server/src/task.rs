@@ -31,7 +31,13 @@ pub(crate) async fn add(kernel: &Kernel, params: TaskAddParams) -> Result<TaskAd
         tags: params.tags,
         budget: params.budget,
         new_worker: params.new_worker,
-        shape: TaskShape { role: params.role, skill: params.skill, params: params.params, tools: params.tools },
+        shape: TaskShape {
+            role: params.role,
+            skill: params.skill,
+            params: params.params,
+            tools: params.tools,
+            discipline: params.discipline,
+        },
         placement: params.placement,
     };
     Ok(added(kernel.add(new).await.map_err(rpc_error)?))

@@ -23,12 +23,12 @@ pub use principal::{Principal, PrincipalKind};
 pub use socket::{SocketError, open_socket_dir, socket_path};
 /// The nouns that methods speak of, so that a client needs no other crate.
 pub use world::{
-    Account, Alternative, Answer, ArtifactId, AtCap, BanId, BrainReport, Budget, By, CallId, CallPattern, CommitWish, Constraints,
-    ContextVerdict, CronAction, CronEntry, CronId, CronRun, CronSpec, DropReason, EndReason, Event, ExecuteResult, GrantId,
-    IterationRecord, LessonId, Listing, MergeId, MergePath, MergeState, MessageId, MessagePriority, MissedRule, Mode, NOT_CHOSEN, NetUse,
-    Observe, OverlapRule, PathChange, Pid, PlanConstraints, PlanFinding, PolicyProfile, PreflightCode, ProcessExit, ProcessRole,
-    ProcessState, Program, ProgramLimits, ProgramRuntime, ProgramSchedule, Rate, Refusal, Remedy, RetryCause, ReviewId, Scope,
-    SenderRelation, SessionLimits, SessionMode, SessionStatus, SessionTerms, Severity, Side, Spend, StepError, StepFinding, StepStatus,
-    StoredArtifact, TaskId, TaskPlacement, Terms, Tier, TokenId, TreeSignal, UsageTotals, UsedRoom, Vendor, Visibility, ZoneAddress,
-    ZoneId, budget, event, limits, near,
+    Account, Alternative, Answer, ArtifactId, AtCap, BanId, BrainReport, Budget, By, CallId, CallPattern, CheckOutcome, CommitChange,
+    CommitFacts, CommitReport, CommitVerdict, CommitWish, Constraints, ContextVerdict, CronAction, CronEntry, CronId, CronRun, CronSpec,
+    Discipline, DropReason, EVERY_TOOL, EndReason, Event, ExecuteResult, GrantId, IterationRecord, LessonId, Listing, MergeId, MergePath,
+    MergeState, MessageId, MessagePriority, MissedRule, Mode, NOT_CHOSEN, NetUse, Observe, OverlapRule, PathChange, Pid, PlanConstraints,
+    PlanCost, PlanFinding, PolicyProfile, PreflightCode, ProcessExit, ProcessRole, ProcessState, Program, ProgramLimits, ProgramRuntime,
+    ProgramSchedule, Rate, Refusal, Remedy, RetryCause, ReviewId, Scope, SenderRelation, SessionLimits, SessionMode, SessionStatus,
+    SessionTerms, Severity, Side, Spend, StepError, StepFinding, StepStatus, StoredArtifact, TaskId, TaskPlacement, Terms, Tier, TokenId,
+    TreeSignal, UsageTotals, UsedRoom, Vendor, Visibility, WorkflowState, ZoneAddress, ZoneId, budget, event, limits, near,
 };

@@ -8,6 +8,7 @@ pub mod brain;
 pub mod brain_output;
 pub mod call;
 pub mod cron;
+pub mod discipline;
 pub mod escalation;
 pub mod grant;
 pub mod journal;

@@ -14,6 +14,7 @@ use crate::method::artifact::{
 use crate::method::brain::{BrainListParams, BrainListResult};
 use crate::method::call::{CallCancelParams, CallRunParams, CallRunResult, ToolListResult};
 use crate::method::cron::{CronAddParams, CronAddResult, CronIdParams, CronListResult, CronNextParams, CronNextResult};
+use crate::method::discipline::{DisciplineShowParams, DisciplineSwitchParams, DisciplineView};
 use crate::method::escalation::{
     EscalationRaiseParams, EscalationRaiseResult, LogWriteParams, MetricReportParams, ResourceRequestParams, ResourceRequestResult,
     ResourceUsageParams, ResourceUsageResult,
@@ -44,11 +45,12 @@ use crate::method::program::{
     ProcChildrenParams, ProcExecuteParams, ProcExecuteResult, ProcInfoParams, ProcKillParams, ProcKillResult, ProcNiceParams,
     ProcSignalParams, ProcSpawnParams, ProcSpawnResult, ProcWaitParams, ProcWaitResult,
 };
-use crate::method::queue::{QueueChangeParams, QueueListParams, QueueListResult, QueueRemoveParams};
+use crate::method::queue::{QueueChangeParams, QueueListParams, QueueListResult, QueueRemoveParams, WorkerPinParams, WorkerPinResult};
 use crate::method::review::{ReviewAnswerParams, ReviewListParams, ReviewListResult, ReviewShowParams, ReviewView};
 use crate::method::sandbox::{SandboxListResult, SandboxRunParams, SandboxTemplatesParams, SandboxTemplatesResult};
 use crate::method::session::{
-    SessionListParams, SessionListResult, SessionReplayResult, SessionShowParams, SessionStartParams, SessionView, SessionWatchParams,
+    SessionForkParams, SessionListParams, SessionListResult, SessionReplayParams, SessionReplayResult, SessionShowParams,
+    SessionStartParams, SessionView, SessionWatchParams,
 };
 use crate::method::skill::{SkillListParams, SkillListResult};
 use crate::method::talk::{TalkOpenParams, TalkOpenResult, TalkWatchParams};
@@ -67,8 +69,7 @@ use crate::method::zone::{
 use crate::method::{Method, Nothing};
 use crate::{ErrorCode, Principal, PrincipalKind, RpcError};
 use serde_json::value::RawValue;
-use world::Refusal;
-use world::json;
+use world::{CommitFacts, CommitReport, Refusal, json};
 
 /// One method, as everybody but its handler needs to know it.
 #[derive(Clone, Copy, Debug)]
@@ -311,6 +312,9 @@ table! {
     /// Takes tasks out of the queue that nobody works on. What they had changed is kept.
     QueueRemove = "queue.remove" (QueueRemoveParams) -> Nothing, [Operator] Changes Once Finishes OPEN;
 
+    /// Keeps a text in every later prompt of a worker, or gives one up, and lists them.
+    WorkerPin = "worker.pin" (WorkerPinParams) -> WorkerPinResult, [Operator] Changes Once Finishes SHORT;
+
     /// Queues a task that is done by plans.
     SessionStart = "session.start" (SessionStartParams) -> TaskAddResult, [Operator] Changes Once Finishes SHORT;
     /// All sessions, or those of one zone: those under way first, then the newest.
@@ -323,8 +327,10 @@ table! {
     SessionAbort = "session.abort" (TaskIdParams) -> SessionView, [Operator] Changes Once Finishes OPEN;
     /// Has a session go on where it stopped.
     SessionResume = "session.resume" (TaskIdParams) -> TaskContinueResult, [Operator] Changes Once Finishes OPEN;
-    /// Checks the journal, and that a session's records make the session that is known. Nothing runs.
-    SessionReplay = "session.replay" (TaskIdParams) -> SessionReplayResult, [Operator] Reads Once Finishes OPEN;
+    /// Checks the journal, and that a session's records make the session that is known; if wanted, executes it again on them. No tool runs.
+    SessionReplay = "session.replay" (SessionReplayParams) -> SessionReplayResult, [Operator] Reads Once Finishes OPEN;
+    /// Queues a session that goes on from the end of a step of another one, with its workspace as it was there.
+    SessionFork = "session.fork" (SessionForkParams) -> TaskAddResult, [Operator] Changes Once Finishes OPEN;
     /// Has a plan made that nobody carries out.
     PlanMake = "plan.make" (PlanMakeParams) -> PlanMakeResult, [Operator] Changes Once Finishes OPEN;
     /// What critics and the policy in force have against a plan.
@@ -337,6 +343,11 @@ table! {
     MemoryForget = "memory.forget" (MemoryForgetParams) -> MemoryListResult, [Operator] Changes Once Finishes SHORT;
     /// Which lessons a planner would be told for a text, and why these.
     MemoryWhy = "memory.why" (MemoryWhyParams) -> MemoryWhyResult, [Operator] Reads Once Finishes SHORT;
+
+    /// In which mode and state a task is that is held to tests first, and what the kernel saw of its tests.
+    DisciplineShow = "discipline.show" (DisciplineShowParams) -> DisciplineView, [Operator] Reads Once Finishes SHORT;
+    /// Switches the mode of a task, if the policy lets it; a no means strict.
+    DisciplineSwitch = "discipline.switch" (DisciplineSwitchParams) -> DisciplineView, [Operator] Changes Once Finishes SHORT;
 
     /// Queues a task.
     TaskAdd = "task.add" (TaskAddParams) -> TaskAddResult, [Operator] Changes Once Finishes SHORT;
@@ -386,6 +397,8 @@ table! {
     MergeList = "merge.list" (Nothing) -> MergeListResult, [Operator] Reads Once Finishes SHORT;
     /// Reverts a task's merge, path by path; what was edited since stays and is named, for a further undo.
     MergeUndo = "merge.undo" (MergeUndoParams) -> MergeUndoResult, [Operator] Changes Once Finishes OPEN;
+    /// Holds a commit and its trailers against the journal, and says what could not be checked.
+    CommitVerify = "commit.verify" (CommitFacts) -> CommitReport, [Operator] Reads Once Finishes OPEN;
 
     /// What is under way: running commands with their last lines, and long work with how far it is.
     WorkList = "work.list" (WorkListParams) -> WorkListResult, [Operator] Reads Once Finishes SHORT;

@@ -153,6 +153,12 @@ pub struct BudgetGrantParams {
     pub tokens: BTreeMap<String, u64>,
     #[serde(default)]
     pub micros: u64,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tokens_per_day: BTreeMap<String, u64>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tokens_per_hour: BTreeMap<String, u64>,
+    #[serde(default)]
+    pub micros_per_day: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,7 +1,7 @@
 //! Plans: made by a planner, and looked at before anything of them runs.
 
 use serde::{Deserialize, Serialize};
-use world::{CallId, PlanFinding, SessionTerms, StepError, StepStatus, TaskId};
+use world::{CallId, PlanCost, PlanFinding, SessionTerms, StepError, StepStatus, TaskId};
 
 /// A plan that is wanted, and not yet carried out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -42,6 +42,9 @@ pub struct PlanCheckResult {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<PlanView>,
     pub findings: Vec<PlanFinding>,
+    /// What it would cost at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub most: Option<PlanCost>,
 }
 
 impl PlanCheckResult {

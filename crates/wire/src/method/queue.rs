@@ -32,6 +32,28 @@ pub struct QueueRemoveParams {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WorkerPinParams {
+    /// A folder inside the zone.
+    pub path: String,
+    /// `[role][.n][@brain]`; the project's own worker without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub who: Option<String>,
+    /// A text that is to stay in sight.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub add: Option<String>,
+    /// The number of one that is given up, from 1 on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remove: Option<usize>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerPinResult {
+    /// What is pinned now, in the order of its numbers.
+    pub pins: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueListResult {
     pub branch: String,
     pub queues: Vec<QueueView>,

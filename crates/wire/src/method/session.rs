@@ -4,7 +4,9 @@ use super::memory::LessonView;
 use super::plan::PlanView;
 use super::task::{TaskUsageView, TaskView};
 use serde::{Deserialize, Serialize};
-use world::{ContextVerdict, IterationRecord, PlanFinding, ReviewId, SessionMode, SessionStatus, SessionTerms, TaskId, ZoneId};
+use world::{
+    ContextVerdict, Discipline, IterationRecord, PlanCost, PlanFinding, ReviewId, SessionMode, SessionStatus, SessionTerms, TaskId, ZoneId,
+};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -23,6 +25,9 @@ pub struct SessionStartParams {
     /// What kind of caller its process is, for rules about `caller_tag`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
+    /// How strictly tests come first: `strict`, `explore` or `debug`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub discipline: Option<Discipline>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -144,6 +149,9 @@ pub struct PlanReview {
     /// Nobody looked.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub off: bool,
+    /// What the plan would cost at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub most: Option<PlanCost>,
 }
 
 /// How full the context of its planner is.
@@ -163,6 +171,38 @@ pub struct SessionWatchParams {
     pub after_seq: Option<u64>,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SessionReplayParams {
+    pub task: TaskId,
+    /// Execute it again on what its calls and planners gave then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reexecute: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SessionForkParams {
+    pub task: TaskId,
+    /// The end of which step: its id, `PLAN/STEP`, or the number of a record.
+    pub at: String,
+}
+
+/// What came of executing a session again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReexecutedView {
+    pub plans: u64,
+    pub steps: u64,
+    pub calls: u64,
+    /// Of what each step came to.
+    pub digest: String,
+    /// The first record that does not follow, and why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub differs_at: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub difference: Option<String>,
+}
+
 /// What came of checking a session's record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionReplayResult {
@@ -173,4 +213,6 @@ pub struct SessionReplayResult {
     /// What is wrong with the chain, and where the world says something else than its records.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub again: Option<ReexecutedView>,
 }

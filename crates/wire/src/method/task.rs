@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 pub use world::TaskStatus;
 use world::{
-    Budget, CommitWish, MergePath, MergeState, Mode, PathChange, Pid, Remedy, RetryCause, ReviewId, Side, Spend, TaskId, TaskPlacement,
-    ToolList, UsageTotals, ZoneId,
+    Budget, CommitWish, Discipline, MergePath, MergeState, Mode, PathChange, Pid, Remedy, RetryCause, ReviewId, Side, Spend, TaskId,
+    TaskPlacement, ToolList, UsageTotals, ZoneId,
 };
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,6 +54,9 @@ pub struct TaskAddParams {
     /// For whom, and when: `who`, `prioritize`, `disrupt`, `after`, `timeout_ms`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub placement: TaskPlacement,
+    /// How strictly tests come first: `strict`, `explore` or `debug`; as the project or the operator says without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub discipline: Option<Discipline>,
 }
 
 fn is_default(placement: &TaskPlacement) -> bool {

@@ -19,6 +19,7 @@ const STYLES: Styles = Styles::styled()
 
 const EXAMPLES: &str = "\
 Examples:
+  skep                                       a prompt, on a terminal
   skep demo                                  see everything once, in a minute
   skep setup                                 find keys, servers and clients
   skep act \"add a --version flag\"            queue work here, return at once
@@ -51,8 +52,11 @@ pub struct Cli {
     pub command: Command,
 }
 
+/// What a command takes is worked out when it is named: to work it out for all of them takes most of a start (decision 0074).
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub enum Command {
+    Prompt(command::prompt::PromptArgs),
     #[command(about = "Queue work that may change files, and return at once", after_help = command::act::ACT_EXAMPLES)]
     Act(command::act::ActArgs),
     #[command(about = "Queue a question; nothing can change", after_help = command::act::ASK_EXAMPLES)]
@@ -101,9 +105,11 @@ pub enum Command {
     Diff(command::diff::DiffArgs),
     Try(command::try_run::TryArgs),
     Merge(command::merge::MergeArgs),
+    Verify(command::verify::CommitVerifyArgs),
     Reject(command::reject::RejectArgs),
     Sandbox(command::sandbox::SandboxArgs),
     Setup(command::setup::SetupArgs),
+    Config(command::config::ConfigArgs),
     Init(command::init::InitArgs),
     Trust(command::trust::TrustArgs),
     Journal(command::journal::JournalArgs),
@@ -127,7 +133,7 @@ pub struct UsageError {
 
 /// What belongs together in `skep --help`.
 const GROUPS: &[(&str, &[&str])] = &[
-    ("Work", &["act", "ask", "say", "talk", "queue", "retry", "call", "cancel", "drop", "demo"]),
+    ("Work", &["prompt", "act", "ask", "say", "talk", "queue", "retry", "call", "cancel", "drop", "demo"]),
     (
         "Plans",
         &[
@@ -173,6 +179,7 @@ const GROUPS: &[(&str, &[&str])] = &[
         "Models",
         &[
             "setup",
+            "config show",
             "brain list",
             "brain check",
             "brain add",
@@ -189,7 +196,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "budget reconcile",
         ],
     ),
-    ("Decide", &["review", "grant", "token", "diff", "try", "merge", "reject", "init", "trust", "zone del"]),
+    ("Decide", &["review", "grant", "token", "diff", "try", "merge", "verify", "reject", "init", "trust", "zone del"]),
     (
         "Policy",
         &["policy check", "policy test", "policy explain", "policy trial", "policy update", "policy log", "policy suggest", "policy types"],
@@ -217,8 +224,17 @@ impl Cli {
     /// Reads the process's arguments. A wish for help ends here; a mistake is told as JSON where `--json` stands.
     pub fn read() -> Result<Cli, UsageError> {
         let arguments: Vec<String> = std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect();
-        let read = command().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
-        read.map_err(|error| match mistake::explain(&error, &arguments) {
+        // On a terminal the bare name is a wish to talk; in a pipe it is one for help.
+        if arguments.is_empty() && command::prompt::is_possible() {
+            let command = Command::Prompt(command::prompt::PromptArgs::default());
+            return Ok(Cli { json: false, color: ColourChoice::Auto, no_pager: false, command });
+        }
+        let read = |command: clap::Command| command.try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+        if let Ok(cli) = read(Cli::command()) {
+            return Ok(cli);
+        }
+        // Help and what is said of a mistake know every command.
+        read(command()).map_err(|error| match mistake::explain(&error, &arguments) {
             Some(error) => UsageError { error, json: arguments.iter().take_while(|word| *word != "--").any(|word| word == "--json") },
             None => error.exit(),
         })
@@ -227,7 +243,8 @@ impl Cli {
 
 /// The whole command line, with its grouped help.
 pub fn command() -> clap::Command {
-    let command = Cli::command();
+    let mut command = Cli::command();
+    command.build();
     let template = format!("{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{}{{options}}{{after-help}}", groups(&command));
     command.help_template(template)
 }

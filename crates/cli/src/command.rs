@@ -9,6 +9,7 @@ pub mod cancel;
 pub mod cassette;
 pub mod complete;
 pub mod completions;
+pub mod config;
 pub mod cron;
 pub mod demo;
 pub mod diff;
@@ -34,6 +35,7 @@ pub mod merge;
 pub mod nice;
 pub mod plan;
 pub mod policy;
+pub mod prompt;
 pub mod ps;
 pub mod queue;
 pub mod reject;
@@ -56,6 +58,7 @@ pub mod top;
 pub mod trust;
 pub mod try_run;
 pub mod usage;
+pub mod verify;
 pub mod wait;
 pub mod watch;
 pub mod whom;
@@ -68,6 +71,7 @@ use wire::code::EXIT_FAILED;
 
 pub async fn run(command: Command, console: &Console) -> ExitResult {
     match command {
+        Command::Prompt(prompt) => prompt.run(console).await,
         Command::Act(work) => work.run(Mode::Act, console).await,
         Command::Ask(work) => work.run(Mode::Ask, console).await,
         Command::Run(run) => run.run(console).await,
@@ -112,7 +116,9 @@ pub async fn run(command: Command, console: &Console) -> ExitResult {
         Command::Policy(policy) => policy.run(console).await,
         Command::Diff(diff) => diff.run(console).await,
         Command::Try(try_out) => try_out.run(console).await,
+        Command::Config(config) => config.run(console).await,
         Command::Merge(merge) => merge.run(console).await,
+        Command::Verify(verify) => verify.run(console).await,
         Command::Reject(reject) => reject.run(console).await,
         Command::Sandbox(sandbox) => sandbox.run(console).await,
         Command::Setup(setup) => setup.run(console).await,

@@ -125,10 +125,14 @@ pub fn next_step(remedy: &Remedy) -> String {
 
 /// Gives a process what a request needs beyond its cap; `what` is a [`Cap`] in words.
 pub fn grant_budget(of: Pid, what: &str, missing: u64) -> String {
+    // Whole cents, rounded up.
+    let dollars = |flag: &str| format!("--{flag} {}.{:02}", missing.div_ceil(10_000) / 100, missing.div_ceil(10_000) % 100);
     let share = match Cap::parse(what) {
         Some(Cap::Tokens(tier)) => format!("--tokens {tier}={missing}"),
-        // Whole cents, rounded up.
-        _ => format!("--money {}.{:02}", missing.div_ceil(10_000) / 100, missing.div_ceil(10_000) % 100),
+        Some(Cap::PerDay(tier)) => format!("--tokens-per-day {tier}={missing}"),
+        Some(Cap::PerHour(tier)) => format!("--tokens-per-hour {tier}={missing}"),
+        Some(Cap::MoneyPerDay) => dollars("money-per-day"),
+        _ => dollars("money"),
     };
     format!("skep budget grant {of} {share}")
 }
@@ -186,6 +190,9 @@ mod tests {
         assert_eq!(grant("tactical tokens", 7), "skep budget grant 3 --tokens tactical=7");
         assert_eq!(grant("tokens", 7), "skep budget grant 3 --tokens all=7");
         assert_eq!(grant("money", 1_990_001), "skep budget grant 3 --money 2.00");
+        assert_eq!(grant("tactical tokens a day", 7), "skep budget grant 3 --tokens-per-day tactical=7");
+        assert_eq!(grant("tokens an hour", 7), "skep budget grant 3 --tokens-per-hour all=7");
+        assert_eq!(grant("money a day", 1_990_001), "skep budget grant 3 --money-per-day 2.00");
         let each_day = [("all".to_owned(), 9)].into();
         let daily = Budget { micros_per_day: Some(5_000_000), tokens_per_day: each_day, ..Budget::default() };
         assert_eq!(set_budget(Pid(1), &daily), "skep budget set 1 --money-per-day 5 --tokens-per-day all=9");

@@ -28,7 +28,6 @@ const MEANT: &[(&str, &str)] = &[
     ("follow", "watch"),
     ("cost", "usage"),
     ("explain", "policy explain"),
-    ("verify", "journal verify"),
     ("shell", "sandbox shell"),
     ("revoke", "grant revoke"),
 ];
@@ -99,7 +98,7 @@ fn instead_of(path: &str, typed: &str) -> String {
     let names = || here.get_subcommands().filter(|sub| !sub.is_hide_set()).map(|sub| sub.get_name().to_owned());
     let meant = MEANT.iter().find(|(word, _)| path.is_empty() && *word == typed).map(|(_, meant)| (*meant).to_owned());
     let near = || names().filter_map(|name| Some((near(&name, typed)?, name))).min().map(|(_, name)| below(&name));
-    // `skep verify` for `skep journal verify`: the name stands one step deeper.
+    // `skep doubts` for `skep journal doubts`: the name stands one step deeper.
     let deeper = || {
         let visible = here.get_subcommands().filter(|sub| !sub.is_hide_set());
         let mut found = visible.filter(|sub| sub.find_subcommand(typed).is_some()).map(|sub| below(&format!("{} {typed}", sub.get_name())));
@@ -157,7 +156,7 @@ mod tests {
         for (typed, meant) in [
             ("skep undo task-1", "skep merge undo"),
             ("skep stauts", "skep status"),
-            ("skep verify", "skep journal verify"),
+            ("skep doubts", "skep journal doubts"),
             ("skep templates", "skep sandbox templates"),
             ("skep journal verfy", "skep journal verify"),
             ("skep restart", "skep kernel restart"),

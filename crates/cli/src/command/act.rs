@@ -1,6 +1,7 @@
 //! `skep act` and `skep ask`: queue a task.
 
 use crate::command::budget;
+use crate::command::config;
 use crate::command::journal::next_line;
 use crate::command::review::ask::{self, AnswerOutcome, Asker};
 use crate::command::talk::{self, TalkArgs};
@@ -27,7 +28,7 @@ use wire::limits::INPUT_BYTES_MAX;
 use wire::method::journal::RecordFilter;
 use wire::method::task::{TaskAddParams, TaskAwaitParams, TaskContinueResult, TaskStatus, TaskView};
 use wire::table::{JournalFollow, TaskAdd, TaskAwait};
-use wire::{Budget, ErrorCode, Event, KernelClient, MergeState, Mode, RetryCause, TaskId, TaskPlacement};
+use wire::{Budget, Discipline, ErrorCode, Event, KernelClient, MergeState, Mode, RetryCause, TaskId, TaskPlacement};
 
 pub const ACT_EXAMPLES: &str = "\
 Examples:
@@ -45,6 +46,8 @@ Examples:
   skep act \"try it\" --zone @feat/auth        in the work tree of a branch
   skep act --skill code.review --param what=src   a skill of a role
   skep act \"look around\" --tools fs.*,git.log   with these tools and no others
+  skep act \"compare prices\" --agents        with agents: `skep help tree`
+  skep act \"add a flag\" --discipline strict   tests first
 
 Changes stay in the task's workspace until you take them: `skep diff TASK`, `skep merge TASK`.
 
@@ -75,6 +78,9 @@ pub struct ActArgs {
     /// The only tools that it may use: fs.read,fs.* takes away all others
     #[arg(long, value_name = "TOOL,…", value_delimiter = ',')]
     tools: Option<Vec<String>>,
+    /// Have agents work for it: the built-in brain gets the tools of the process tree
+    #[arg(long)]
+    agents: bool,
     /// Which brain does it: claude, codex:MODEL, native, native:MODEL, script:FILE or a name of yours [default: `brain` in skep.yml or config.yml]
     #[arg(long, value_name = "BRAIN", value_parser = NonEmptyStringValueParser::new())]
     brain: Option<String>,
@@ -117,6 +123,9 @@ pub struct ActArgs {
     /// The longest that it may be worked on: 30s, 10m, 2h
     #[arg(long, value_name = "TIME", value_parser = units::duration_ms)]
     timeout: Option<u64>,
+    /// How strictly tests come first: strict, explore or debug [default: SKEP_DISCIPLINE, skep.yml, config.yml]
+    #[arg(long, value_name = "MODE", value_parser = discipline_mode)]
+    discipline: Option<Discipline>,
     /// Follow it as `skep watch` does
     #[arg(long, conflicts_with_all = ["talk", "wait"])]
     watch: bool,
@@ -125,6 +134,20 @@ pub struct ActArgs {
     talk: bool,
     #[command(flatten)]
     place: PlaceArgs,
+}
+
+/// A mode of test-first.
+pub fn discipline_mode(word: &str) -> Result<Discipline, String> {
+    Discipline::parse(word).ok_or_else(|| "there are strict, explore and debug".to_owned())
+}
+
+/// The mode that was named with the command, or else in the environment.
+pub fn discipline(named: Option<Discipline>) -> Result<Option<Discipline>, CommandError> {
+    let Some(word) = std::env::var("SKEP_DISCIPLINE").ok().filter(|word| named.is_none() && !word.is_empty()) else { return Ok(named) };
+    let wrong = |why: String| {
+        CommandError::new(ErrorCode::BadInput, format!("SKEP_DISCIPLINE is `{word}`: {why}")).fix("unset it, or set it to one of them")
+    };
+    discipline_mode(&word).map(Some).map_err(wrong)
 }
 
 /// When a task is begun.
@@ -136,17 +159,30 @@ enum When {
     Disrupt,
 }
 
+/// The calls of the process tree, as tool lists have them.
+const TREE_CALLS: [&str; 4] = ["proc.*", "message.*", "artifact.*", "escalation.*"];
+
+/// The tools of a task, with those of the process tree if it is to have agents.
+fn tools(listed: Option<Vec<String>>, agents: bool) -> Option<Vec<String>> {
+    if !agents {
+        return listed;
+    }
+    let listed = listed.unwrap_or_else(|| vec![wire::EVERY_TOOL.to_owned()]);
+    Some(listed.into_iter().chain(TREE_CALLS.map(str::to_owned)).collect())
+}
+
 impl ActArgs {
     pub async fn run(self, mode: Mode, console: &Console) -> ExitResult {
         if self.talk {
             talk::check_terminal()?;
         }
-        let native = self.model.map(|model| BrainSpec::Native { model: Some(model) }.to_string());
+        let (brain_named, model) = chosen(self.brain, self.model);
+        let native = model.map(|model| BrainSpec::Native { model: Some(model) }.to_string());
         let params = TaskAddParams {
             path: self.place.folder(console, AbsentTree::Make).await?,
             mode,
             prompt: prompt(self.prompt)?,
-            brain: self.brain.map(brain).transpose()?.or(native),
+            brain: brain_named.map(brain).transpose()?.or(native),
             priority: self.priority,
             calls_max: self.max_calls,
             record: self.record,
@@ -156,7 +192,7 @@ impl ActArgs {
             role: None,
             skill: self.skill,
             params: params(self.params)?,
-            tools: self.tools,
+            tools: tools(self.tools, self.agents),
             placement: TaskPlacement {
                 who: self.who.map(worker).transpose()?,
                 prioritize: self.prioritize,
@@ -164,6 +200,7 @@ impl ActArgs {
                 after: self.after,
                 timeout_ms: self.timeout,
             },
+            discipline: discipline(self.discipline)?,
         };
         let path = params.path.clone();
         let mut kernel = console.kernel().await?;
@@ -189,6 +226,17 @@ impl ActArgs {
             console.err.page(&task::added(&added));
         }
         finish(&mut kernel, added.task, interrupt, console).await
+    }
+}
+
+/// The brain and the model that flags name; without either, those of the environment.
+pub fn chosen(brain: Option<String>, model: Option<String>) -> (Option<String>, Option<String>) {
+    match (brain, model) {
+        (None, None) => match config::from_environment("brain") {
+            Some(brain) => (Some(brain), None),
+            None => (None, config::from_environment("model")),
+        },
+        given => given,
     }
 }
 

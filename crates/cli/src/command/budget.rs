@@ -81,16 +81,30 @@ const NOT_WITH_NONE: [&str; 8] =
 
 /// Raise the caps of a process
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  skep budget grant 1 --money 5\n  skep budget grant 3 --tokens strategic=100000")]
+#[command(
+    after_help = "Examples:\n  skep budget grant 1 --money 5\n  skep budget grant 3 --tokens strategic=100000\n  \
+skep budget grant 3 --tokens-per-day all=50000\n\n\
+What caps a day or an hour is raised for this one and those that follow.",
+    group = clap::ArgGroup::new("more").required(true).multiple(true)
+)]
 struct GrantAmounts {
     /// Process id, as `skep ps` prints it
     pid: Pid,
     /// Dollars: 5 or 0.50
-    #[arg(long, value_name = "DOLLARS", value_parser = micros, allow_hyphen_values = true, required_unless_present = "tokens")]
+    #[arg(long, value_name = "DOLLARS", value_parser = micros, allow_hyphen_values = true, group = "more")]
     money: Option<u64>,
     /// Tokens of a tier (strategic, tactical, operational) or of all
-    #[arg(long, value_name = "TIER=N", value_parser = tokens)]
+    #[arg(long, value_name = "TIER=N", value_parser = tokens, group = "more")]
     tokens: Vec<(String, u64)>,
+    /// Dollars of each day
+    #[arg(long, value_name = "DOLLARS", value_parser = micros, allow_hyphen_values = true, group = "more")]
+    money_per_day: Option<u64>,
+    /// Tokens of each day, of a tier or of all
+    #[arg(long, value_name = "TIER=N", value_parser = tokens, group = "more")]
+    tokens_per_day: Vec<(String, u64)>,
+    /// Tokens of each hour, of a tier or of all
+    #[arg(long, value_name = "TIER=N", value_parser = tokens, group = "more")]
+    tokens_per_hour: Vec<(String, u64)>,
 }
 
 /// Replace a process's estimates by what was billed
@@ -166,8 +180,15 @@ impl BudgetArgs {
                 kernel.call::<BudgetSet>(&BudgetSetParams { pid: set.pid, budget: (!set.none).then_some(caps) }).await?;
             }
             Some(Action::Grant(grant)) => {
-                let tokens = by_tier(grant.tokens)?;
-                kernel.call::<BudgetGrant>(&BudgetGrantParams { pid: grant.pid, tokens, micros: grant.money.unwrap_or(0) }).await?;
+                let more = BudgetGrantParams {
+                    pid: grant.pid,
+                    tokens: by_tier(grant.tokens)?,
+                    micros: grant.money.unwrap_or(0),
+                    tokens_per_day: by_tier(grant.tokens_per_day)?,
+                    tokens_per_hour: by_tier(grant.tokens_per_hour)?,
+                    micros_per_day: grant.money_per_day.unwrap_or(0),
+                };
+                kernel.call::<BudgetGrant>(&more).await?;
             }
             Some(Action::Reconcile(real)) => {
                 let tokens = by_tier(real.tokens)?;

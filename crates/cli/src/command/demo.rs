@@ -227,6 +227,7 @@ async fn work(
         record: false,
         tags: Vec::new(),
         budget: None,
+        discipline: None,
     };
     let added = kernel.call::<TaskAdd>(&params).await?;
     presenter.page(Page(task::added(&added).0.into_iter().skip(1).collect()));

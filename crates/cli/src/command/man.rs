@@ -1,10 +1,9 @@
 //! `skep man`: the manual pages.
 
-use crate::args::Cli;
+use crate::args;
 use crate::command_error::CommandError;
 use crate::console::{Console, ExitResult, OK};
 use crate::show::{Line, Page};
-use clap::CommandFactory;
 use std::path::PathBuf;
 use wire::ErrorCode;
 
@@ -23,12 +22,12 @@ impl ManArgs {
         };
         let Some(dir) = self.dir else {
             let mut page = Vec::new();
-            clap_mangen::Man::new(Cli::command()).render(&mut page).map_err(fail)?;
+            clap_mangen::Man::new(args::command()).render(&mut page).map_err(fail)?;
             console.print_text(&String::from_utf8_lossy(&page));
             return OK;
         };
         std::fs::create_dir_all(&dir).map_err(fail)?;
-        clap_mangen::generate_to(Cli::command(), &dir).map_err(fail)?;
+        clap_mangen::generate_to(args::command(), &dir).map_err(fail)?;
         let line = Line::new().good("✓ ").plain("the manual is in ").name(dir.display().to_string());
         console.show_wrapped(&serde_json::json!({"dir": dir}), |_| Page(vec![line]));
         OK

@@ -1,6 +1,6 @@
 //! `skep merge`: takes a task's changes into the project, and back.
 
-mod commit;
+pub mod commit;
 
 use crate::command::reject::RejectArgs;
 use crate::command_error::CommandError;

@@ -131,6 +131,9 @@ fn checked(file: &Path, result: &PlanCheckResult, columns: Option<usize>) -> Pag
         }
         _ => Line::new().bad("✗ ").name(name).plain(format!(" cannot be carried out: {}", plural(blocking, "finding"))),
     });
+    if let Some(most) = &result.most {
+        page.because("at most", &plan::most(most));
+    }
     page
 }
 

@@ -1,6 +1,6 @@
 //! `skep run`: has a task done by plans, and shows the plan while it is carried out.
 
-use crate::command::act::prompt;
+use crate::command::act::{discipline, discipline_mode, prompt};
 use crate::command::session::follow::{FollowOptions, follow, tell_end};
 use crate::command::session::terms::TermsArgs;
 use crate::command_error::CommandError;
@@ -9,11 +9,11 @@ use crate::place::{AbsentTree, PlaceArgs};
 use crate::show::{Line, Page};
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use wire::ErrorCode;
 use wire::limits::INPUT_BYTES_MAX;
 use wire::method::session::SessionStartParams;
 use wire::method::task::TaskAddResult;
 use wire::table::SessionStart;
+use wire::{Discipline, ErrorCode};
 
 /// Have a task done by plans, step by step
 #[derive(Debug, clap::Args)]
@@ -38,6 +38,9 @@ pub struct RunArgs {
     /// What kind of caller it is, for rules about `caller_tag`; may be given several times
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
+    /// How strictly tests come first: strict, explore or debug [default: SKEP_DISCIPLINE, skep.yml, config.yml]
+    #[arg(long, value_name = "MODE", value_parser = discipline_mode)]
+    discipline: Option<Discipline>,
     #[command(flatten)]
     terms: TermsArgs,
     #[command(flatten)]
@@ -47,7 +50,7 @@ pub struct RunArgs {
 impl RunArgs {
     /// `skep plan run FILE`.
     pub fn of_file(file: PathBuf, task: String, detach: bool, terms: TermsArgs, place: PlaceArgs) -> RunArgs {
-        RunArgs { task, plan: Some(file), detach, record: false, tags: Vec::new(), terms, place }
+        RunArgs { task, plan: Some(file), detach, record: false, tags: Vec::new(), discipline: None, terms, place }
     }
 
     pub async fn run(self, console: &Console) -> ExitResult {
@@ -63,6 +66,7 @@ impl RunArgs {
             plan,
             record: self.record,
             tags: self.tags,
+            discipline: discipline(self.discipline)?,
         };
         let mut kernel = console.kernel().await?;
         let added = kernel.call::<SessionStart>(&params).await?;
@@ -88,7 +92,7 @@ fn begun(added: &TaskAddResult) -> Page {
 }
 
 /// What is said where nobody waits.
-fn started(added: &TaskAddResult) -> Page {
+pub fn started(added: &TaskAddResult) -> Page {
     let mut page = begun(added);
     page.because("next", &format!("skep session watch {}", added.task));
     page

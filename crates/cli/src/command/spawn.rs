@@ -60,10 +60,10 @@ pub struct SpawnArgs {
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
     env: Vec<(String, String)>,
     /// What it does first
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", requires = "program")]
     task: Option<String>,
     /// When it runs by itself, in five or six fields
-    #[arg(long, value_name = "EXPRESSION")]
+    #[arg(long, value_name = "EXPRESSION", requires = "program")]
     cron: Option<String>,
     /// Its program sleeps between two runs instead of ending
     #[arg(long, requires = "cron")]

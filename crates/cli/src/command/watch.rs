@@ -1,6 +1,6 @@
 //! `skep watch`: a story as it happens. Ctrl-c ends the watching, never the work.
 
-mod watched;
+pub mod watched;
 
 use crate::command::act::{stop_code, worker};
 use crate::command::log::records;

@@ -6,7 +6,7 @@
 mod fold;
 mod layer;
 
-use super::measure::{count, duration_ms, plural};
+use super::measure::{count, dollars, duration_ms, plural};
 use super::{Line, Page, table_wrapped};
 use fold::Fold;
 use wire::method::plan::{PlanView, StepView};
@@ -205,6 +205,14 @@ pub fn findings(findings: &[PlanFinding], columns: Option<usize>) -> Page {
         vec![mark.plain(at), Line::new().faint(&finding.critic), Line::new().plain(&finding.message)]
     };
     table_wrapped(sorted.iter().map(row).collect(), columns)
+}
+
+/// `12 calls, 6 min of work; planning may use $1.98`
+pub fn most(most: &wire::PlanCost) -> String {
+    let planning = [most.planning_micros.map(dollars), most.planning_tokens.map(|tokens| format!("{} tokens", count(tokens)))];
+    let planning = planning.into_iter().flatten().collect::<Vec<_>>().join(" and ");
+    let planning = if planning.is_empty() { String::new() } else { format!("; planning may use {planning}") };
+    format!("{}, {} of work{planning}", plural(most.calls, "call"), duration_ms(most.work_ms))
 }
 
 #[cfg(test)]

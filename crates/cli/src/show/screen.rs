@@ -108,6 +108,16 @@ impl Screen {
         Screen { rows: None, ..self }
     }
 
+    /// The same with the size that the terminal has now.
+    #[must_use]
+    pub fn measured(self) -> Screen {
+        let now = match self.stream {
+            Stream::Out => Screen::stdout(),
+            Stream::Err => Screen::stderr(),
+        };
+        Screen { columns: now.columns, rows: self.rows.and(now.rows), ..self }
+    }
+
     /// May something move on it?
     pub fn is_lively(&self) -> bool {
         self.moves

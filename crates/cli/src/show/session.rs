@@ -96,11 +96,26 @@ pub fn resumed(result: &TaskContinueResult) -> Page {
 /// What came of a replay.
 pub fn replayed(result: &SessionReplayResult) -> Page {
     let what = format!("{} records, {} steps", count(result.records), count(result.steps));
-    if result.findings.is_empty() {
-        return Page(vec![Line::new().good("✓ ").name(result.of.to_string()).plain(format!(" holds: {what}, nothing differs"))]);
+    let difference = result.again.as_ref().and_then(|again| again.difference.as_deref());
+    if result.findings.is_empty() && difference.is_none() {
+        let mut page = Page(vec![Line::new().good("✓ ").name(result.of.to_string()).plain(format!(" holds: {what}, nothing differs"))]);
+        if let Some(again) = &result.again {
+            let what = format!(
+                "{} plans, {} steps and {} calls follow; {}",
+                count(again.plans),
+                count(again.steps),
+                count(again.calls),
+                again.digest
+            );
+            page.because("again", &what);
+        }
+        return page;
     }
     let mut page = Page(vec![Line::new().bad("✗ ").name(result.of.to_string()).plain(format!(" does not hold: {what}"))]);
     result.findings.iter().for_each(|finding| page.because("why", finding));
+    if let Some((again, difference)) = result.again.as_ref().zip(difference) {
+        page.because("why", &format!("record {} does not follow: {difference}", again.differs_at.unwrap_or_default()));
+    }
     page
 }
 
@@ -171,6 +186,7 @@ pub(crate) mod tests {
                 }],
                 rejected: true,
                 off: false,
+                most: None,
             }],
             iterations: vec![IterationRecord {
                 iteration: 1,
@@ -230,7 +246,7 @@ SESSION   STATUS                 WHEN    STEPS           COST    TASK
 
     #[test]
     fn a_replay_says_what_holds_and_what_does_not() {
-        let mut result = SessionReplayResult { of: TaskId(4), records: 1_204, steps: 7, findings: Vec::new() };
+        let mut result = SessionReplayResult { of: TaskId(4), records: 1_204, steps: 7, findings: Vec::new(), again: None };
         assert_eq!(replayed(&result).render(false, None), "✓ task-4 holds: 1,204 records, 7 steps, nothing differs\n");
         result.findings.push("its status is running, and its records say failed".into());
         assert!(replayed(&result).render(false, None).starts_with("✗ task-4 does not hold: 1,204 records, 7 steps\n  ↳ why  its status"));

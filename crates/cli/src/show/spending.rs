@@ -14,9 +14,7 @@ pub fn event_line(event: &Event) -> Option<Line> {
             let caps = e.budget.as_ref().map_or_else(|| "no budget".to_owned(), caps);
             Line::new().plain(caps).faint(format!("  by {}", e.by))
         }
-        Event::BudgetGranted(e) => {
-            Line::new().plain(format!("{} more", amounts(&e.tokens, Some(e.micros)))).faint(format!("  by {}", e.by))
-        }
+        Event::BudgetGranted(e) => Line::new().plain(format!("{} more", caps(&e.more()))).faint(format!("  by {}", e.by)),
         Event::BudgetReconciled(e) => {
             Line::new().plain(format!("{} in place of an estimate", amounts(&e.tokens, e.micros))).faint(format!("  by {}", e.by))
         }
@@ -94,10 +92,14 @@ fn amounts(tokens: &BTreeMap<String, u64>, micros: Option<u64>) -> String {
 fn caps(budget: &Budget) -> String {
     let money = budget.micros.map(dollars);
     let tokens = budget.tokens.iter().map(|(tier, cap)| format!("{} {tier} tokens", count(*cap)));
+    let daily = budget.micros_per_day.map(|cap| format!("{} a day", dollars(cap)));
+    let of_time = [(&budget.tokens_per_day, "a day"), (&budget.tokens_per_hour, "an hour")];
+    let of_time =
+        of_time.into_iter().flat_map(|(caps, span)| caps.iter().map(move |(tier, cap)| format!("{} {tier} tokens {span}", count(*cap))));
     let rate = budget.requests_per_minute.map(|cap| format!("{} requests a minute", count(cap.into())));
     let context = budget.context.map(|cap| format!("{} tokens of context", count(cap)));
     let ask = (budget.at_cap == AtCap::Ask).then(|| "asks at the cap".to_owned());
-    money.into_iter().chain(tokens).chain(rate).chain(context).chain(ask).collect::<Vec<_>>().join(", ")
+    money.into_iter().chain(tokens).chain(daily).chain(of_time).chain(rate).chain(context).chain(ask).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -122,6 +124,12 @@ mod tests {
             ),
             ("budget.set", json!({"budget": null, "by": "ann"}), "no budget  by ann"),
             ("budget.granted", json!({"tokens": {"tactical": 5_000}, "micros": 0, "by": "ann"}), "5,000 tactical tokens more  by ann"),
+            (
+                "budget.granted",
+                json!({"tokens": {}, "micros": 0, "timed": {"tokens_per_hour": {"all": 7}, "micros_per_day": 500_000}, "by": "ann"}),
+                "$0.50 a day, 7 all tokens an hour more  by ann",
+            ),
+            ("budget.set", json!({"budget": {"tokens_per_day": {"all": 9}}, "by": "ann"}), "9 all tokens a day  by ann"),
             ("budget.reconciled", json!({"tokens": {}, "micros": 0, "by": "ann"}), "$0.00 in place of an estimate  by ann"),
             (
                 "budget.asked",

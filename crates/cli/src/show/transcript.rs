@@ -53,7 +53,7 @@ impl Transcript {
             Event::TaskStarted(e) if e.episode > 1 => {
                 page.push(Line::new().name("  ● ").plain("resumed"));
             }
-            Event::BrainSaid(e) => page.block("  › ", Tone::Strong, &e.text),
+            Event::BrainSaid(e) => page.block("  › ", Tone::Strong, e.text.trim_matches('\n').trim_end()),
             Event::BrainTalked(e) => page.push(talked(e)),
             Event::CallAdmitted(e) => {
                 self.open.insert(e.call, (describe(&e.tool, &e.input), record.at_ms));
@@ -135,13 +135,18 @@ impl Transcript {
     }
 
     /// `  (1m 04s)`: how long the whole task took.
-    fn took(&self, record: &ParsedRecord) -> String {
+    pub fn took(&self, record: &ParsedRecord) -> String {
         let took = self.queued_ms.and_then(|queued_ms| u64::try_from(record.at_ms.saturating_sub(queued_ms)).ok());
         took.map(|ms| format!("  ({})", duration_ms(ms))).unwrap_or_default()
     }
 
     /// What goes on right now, for the foot of the story: each running call with its last lines, long work, or that the brain thinks.
     pub fn foot(&self, work: &WorkListResult, now_ms: i64) -> Vec<Line> {
+        self.foot_saying(work, now_ms, "ctrl-c returns, the work goes on")
+    }
+
+    /// The same with what ctrl-c does.
+    pub fn foot_saying(&self, work: &WorkListResult, now_ms: i64, ctrl_c: &str) -> Vec<Line> {
         let since = |at_ms: i64| u64::try_from(now_ms.saturating_sub(at_ms)).unwrap_or(0);
         let mut lines = Vec::new();
         for (id, (what, at_ms)) in self.open.iter().rev().take(CALLS_SHOWN).rev() {
@@ -152,7 +157,7 @@ impl Transcript {
             lines.extend(work::call("thinking", None, since(at_ms)));
         }
         if let (Some(queued_ms), false) = (self.queued_ms, lines.is_empty()) {
-            lines.push(Line::new().faint(format!("  {} in all; ctrl-c returns, the work goes on", work::elapsed(since(queued_ms)))));
+            lines.push(Line::new().faint(format!("  {} in all; {ctrl_c}", work::elapsed(since(queued_ms)))));
         }
         lines
     }

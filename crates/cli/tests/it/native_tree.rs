@@ -59,7 +59,7 @@ fn the_built_in_brain_directs_agents_and_a_crash_repeats_nothing() {
     let (site, answers) = site(&format!("{FIRST}  delay 10m\n  say Never.\n"), "", &[("shop.py", SHOP)]);
     site.ok(&["kernel", "stop"]);
     start(&site);
-    let task = site.json(&["act", "ask the shop", "--brain", "native"])["task"].as_str().unwrap().to_owned();
+    let task = site.json(&["act", "ask the shop", "--brain", "native", "--agents"])["task"].as_str().unwrap().to_owned();
     await_request(&site, 2);
     let spawned = || payloads(&site, "proc.spawned").into_iter().filter(|spawned| spawned["name"] == "price").collect::<Vec<_>>();
     let pid = spawned()[0]["pid"].as_u64().unwrap();
@@ -97,15 +97,41 @@ fn a_rule_that_asks_about_a_spawn_parks_the_built_in_brain() {
     let rules = "capabilities:\n- {name: all, match: {syscall: '*'}, action: allow}\n- {name: ask, match: {syscall: proc.spawn}, action: require_review}\n";
     site.write(".skep/policy.yaml", rules);
     site.trust();
-    let task = site.json(&["ask", "have a helper", "--brain", "native"])["task"].as_str().unwrap().to_owned();
+    let task = site.json(&["ask", "have a helper", "--brain", "native", "--agents"])["task"].as_str().unwrap().to_owned();
     // In mode ask it is not offered what changes something.
     eventually("it ends", || !site.task(&task)["summary"].is_null());
     assert_eq!(spawned(), 0);
-    let task = site.json(&["act", "have a helper", "--brain", "native"])["task"].as_str().unwrap().to_owned();
+    let task = site.json(&["act", "have a helper", "--brain", "native", "--agents"])["task"].as_str().unwrap().to_owned();
     eventually("it waits for a person", || !site.task(&task)["review"].is_null());
     assert_eq!(spawned(), 0);
     let review = site.task(&task)["review"].as_str().unwrap().to_owned();
     site.ok(&["review", "allow", &review]);
     eventually("it ends", || !site.task(&task)["summary"].is_null());
     assert_eq!((&site.task(&task)["summary"], spawned()), (&"It is there.".into(), 1));
+}
+
+const LOOKS: &str = "on \"look\"\n  call agent_list {}\n  call agent_list {}\n  call agent_list {}\nthen\n  on result contains \"no calls are left\"\n    say One was refused.\n  else\n    say I saw all of it.\n";
+
+#[test]
+fn the_tools_of_the_tree_cost_nothing_where_they_are_not_asked_for_and_looks_count_as_calls() {
+    let (site, _) = site(LOOKS, "", &[]);
+    let act = |arguments: &[&str]| site.skep(&[&["act", "look around", "--brain", "native", "--await"], arguments].concat());
+    let asked = || payloads(&site, "model.used").into_iter().map(|used| used["figures"]["input"].as_u64().unwrap()).collect::<Vec<_>>();
+    let said = |output: &std::process::Output| crate::common::text(output);
+    // One request, three looks, one request.
+    let enough = act(&["--agents", "--max-calls", "5"]);
+    assert!(enough.status.success() && said(&enough).contains("I saw all of it."), "{}", said(&enough));
+    let counted: u64 = payloads(&site, "records.dropped").iter().map(|one| one["count"].as_u64().unwrap()).sum();
+    assert_eq!(counted, 3, "{:?}", payloads(&site, "records.dropped"));
+    let few = act(&["--agents", "--max-calls", "4"]);
+    assert!(!few.status.success() && said(&few).contains("no calls are left"), "{}", said(&few));
+    let fewer = act(&["--agents", "--max-calls", "3"]);
+    assert!(!fewer.status.success() && said(&fewer).contains("no calls are left"), "{}", said(&fewer));
+    let plain = act(&[]);
+    assert!(!plain.status.success() && said(&plain).contains("there is no tool `agent_list`"), "{}", said(&plain));
+    // A list that names one of them: that one is offered.
+    let listed = act(&["--tools", "fs.*,proc.info"]);
+    assert!(listed.status.success() && said(&listed).contains("I saw all of it."), "{}", said(&listed));
+    let (all, one) = (asked()[0], *asked().last().unwrap());
+    assert!(one + 1_000 < all, "{one} tokens and not {all}");
 }

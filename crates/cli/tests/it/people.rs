@@ -237,9 +237,9 @@ impl Person {
         let status: serde_json::Value = serde_json::from_slice(&self.shell("skep kernel status --json").stdout).unwrap();
         let pid = i32::try_from(status["os_pid"].as_u64().unwrap()).unwrap();
         rustix::process::kill_process(rustix::process::Pid::from_raw(pid).unwrap(), rustix::process::Signal::KILL).unwrap();
-        while std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z ")) {
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        // Its first thread is gone before its last, and what it had open goes with the last.
+        let lock = std::fs::File::open(self.site.home().join("run/kernel.lock")).unwrap();
+        rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
     }
 
     /// The kernel starts, as a machine that boots starts it; nobody has looked at it when its question is there.

@@ -58,6 +58,9 @@ fn what_is_refused_says_what_and_why_and_how_else() {
         (2, &["cron", "add", "x", "99 * * * *"], "99 * * * *"),
         (5, &["artifact", "show", "nothing"], "nothing"),
         (5, &["cron", "rm", "cron-9"], "cron-9"),
+        (5, &["artifact", "rm", "art-9"], "there is no art-9"),
+        (2, &["spawn", "King"], "`King` is the name of the kernel or the operator"),
+        (2, &["spawn", " operator"], "is the name of the kernel or the operator"),
     ];
     for (code, arguments, what) in refused {
         let said = site.fails(*code, arguments);

@@ -128,6 +128,11 @@ fn a_cap_of_a_day_holds_for_a_branch_of_the_tree() {
     tree.site.ok(&["budget", "set", &lead.to_string(), "--tokens-per-hour", "all=30"]);
     let (code, said) = ended(tree.exec_beside("asker", &["question"]));
     assert!(code != Some(0) && said.contains("of 30 tokens an hour are spent") && said.contains("the budget of lead"), "{said}");
+    // What is granted counts at once, and is on record as what it is.
+    tree.site.ok(&["budget", "grant", &lead.to_string(), "--tokens-per-hour", "all=4000"]);
+    assert_eq!(tree.exec("asker", &["question"]), "It is so.");
+    let granted = tree.records("budget.granted");
+    assert_eq!((&granted[0]["timed"]["tokens_per_hour"], &granted[0]["tokens"]), (&json!({ "all": 4_000 }), &json!({})), "{granted:?}");
     tree.ends_clean();
 }
 

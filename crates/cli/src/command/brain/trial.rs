@@ -47,6 +47,7 @@ pub async fn run(kernel: &mut KernelClient, brain: &str, console: &Console) -> R
         skill: None,
         params: Default::default(),
         tools: None,
+        discipline: None,
     };
     let task = kernel.call::<TaskAdd>(&params).await?.task;
     let settled = TaskAwaitParams { task, timeout_ms: Some(TRIAL_MS_MAX) };

@@ -18,8 +18,11 @@ impl Topic {
     pub const ALL: &'static [Topic] = &[
         topic!("brains", "brains.md", "who works: vendors' clients, the built-in brain, names, logins"),
         topic!("workers", "workers.md", "who does a task, when and where: queues, work trees"),
+        topic!("prompt", "prompt.md", "`skep` alone: the prompt and its commands; origins of settings"),
         topic!("roles", "roles.md", "who workers are, their skills, what a task is asked at its end"),
-        topic!("plans", "plans.md", "sessions that work by plans: the format, planners, critics, memory"),
+        topic!("plans", "plans.md", "sessions that work by plans: format, planners, critics, memory"),
+        topic!("discipline", "discipline.md", "tests first: modes, phases, what the kernel sees, exemptions"),
+        topic!("tests", "tests.md", "a project's tests: runners, what a run proves, weak tests"),
         topic!("tree", "tree.md", "agents of your own: processes, messages, artifacts, cron"),
         topic!("hive", "hive.md", "HiveKernel's gRPC contract: who calls, what differs"),
         topic!("python", "python.md", "agents in Python"),

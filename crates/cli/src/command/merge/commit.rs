@@ -49,7 +49,7 @@ pub async fn wish(kernel: &mut KernelClient, wanted: WantedCommit<'_>) -> Result
     let message = match message {
         Some(message) if message.trim().is_empty() => return Err(CommandError::new(ErrorCode::BadInput, "the message is empty")),
         Some(message) => message,
-        None => default_message(&task.prompt, task.summary.as_deref().unwrap_or_default(), &task.task.to_string()),
+        None => default_message(&task.prompt, task.summary.as_deref().unwrap_or_default()),
     };
     Ok(CommitWish { branch, message, name, email, zone })
 }
@@ -98,15 +98,14 @@ fn parts(ident: &str) -> Option<(String, String, String)> {
     Some((name.to_owned(), email.to_owned(), zone.to_owned()))
 }
 
-/// The prompt as a title, what the brain said below it, and where to look it up.
-fn default_message(prompt: &str, summary: &str, task: &str) -> String {
+/// The prompt as a title, and what the brain said below it. The kernel adds where to look it up.
+fn default_message(prompt: &str, summary: &str) -> String {
     let first = prompt.lines().find(|line| !line.trim().is_empty()).unwrap_or("changes of a task").trim();
     let title: String = match first.chars().count() > TITLE_COLUMNS {
         true => first.chars().take(TITLE_COLUMNS - 1).chain(['…']).collect(),
         false => first.to_owned(),
     };
-    let body = if summary.trim().is_empty() { String::new() } else { format!("{}\n\n", summary.trim()) };
-    format!("{title}\n\n{body}Skep-Task: {task}")
+    if summary.trim().is_empty() { title } else { format!("{title}\n\n{}", summary.trim()) }
 }
 
 fn quoted(path: &str) -> String {
@@ -123,8 +122,8 @@ mod tests {
         let told = parts("Ann Lee <ann@x.y> 1763370000 +0200").unwrap();
         assert_eq!(told, ("Ann Lee".to_owned(), "ann@x.y".to_owned(), "+0200".to_owned()));
         assert_eq!(parts("nobody"), None);
-        assert_eq!(default_message("fix it\nmore", "did it", "task-3"), "fix it\n\ndid it\n\nSkep-Task: task-3");
-        let long = default_message(&"x".repeat(100), "", "task-3");
+        assert_eq!(default_message("fix it\nmore", "did it"), "fix it\n\ndid it");
+        let long = default_message(&"x".repeat(100), "");
         assert_eq!(long.lines().next().unwrap().chars().count(), TITLE_COLUMNS);
         assert_eq!((quoted("a/b.rs"), quoted("a b"), quoted("it's")), ("a/b.rs".into(), "'a b'".into(), "'it'\\''s'".into()));
     }

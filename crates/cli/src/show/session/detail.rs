@@ -137,7 +137,9 @@ pub fn next_step(view: &SessionView) -> Option<String> {
             let remedy = view.task.remedy.as_deref().map(|remedy| format!("{}, then ", crate::remedy::next_step(remedy)));
             Some(format!("{}skep session resume {id}", remedy.unwrap_or_default()))
         }
-        SessionStatus::Failed if view.task.kept.is_none() => Some(format!("skep log {id} tells what it did; skep session resume {id}")),
+        SessionStatus::Failed if view.task.kept.is_none() => {
+            Some(format!("skep log {id} tells what it did; skep session replay {id} --fork STEP goes on from a step"))
+        }
         _ => crate::show::task::next_step(&view.task),
     }
 }
@@ -294,7 +296,7 @@ Found by those it delegated to
         let mut view = view();
         for (status, next) in [
             (SessionStatus::Paused, "skep session resume task-4"),
-            (SessionStatus::Failed, "skep log task-4 tells what it did; skep session resume task-4"),
+            (SessionStatus::Failed, "skep log task-4 tells what it did; skep session replay task-4 --fork STEP goes on from a step"),
             (SessionStatus::Created, "skep session watch task-4, or skep session abort task-4"),
         ] {
             view.status = status;

@@ -194,7 +194,7 @@ mod tests {
 
     fn finished(step: &str) -> StepFinished {
         let (pid, task, step, status) = (Pid(3), TASK, step.to_owned(), StepStatus::Succeeded);
-        StepFinished { pid, task, plan: 2, step, status, attempts: 1, call: None, error: None }
+        StepFinished { pid, task, plan: 2, step, status, attempts: 1, call: None, error: None, kept: None }
     }
 
     #[test]
@@ -232,7 +232,7 @@ mod tests {
         progress.add(&begun);
         progress.add(&ended);
         assert_eq!(progress.view, known, "what is told twice changes nothing");
-        let accepted = PlanAccepted { pid, task, plan: 3, iteration: 3, blob: "b".into(), goal: "more".into(), steps: 1 };
+        let accepted = PlanAccepted { pid, task, plan: 3, iteration: 3, blob: "b".into(), goal: "more".into(), steps: 1, original: None };
         assert_eq!(progress.add(&record(8, accepted)).1, SessionChange::NewPlan);
         let over: Event =
             serde_json::from_value(serde_json::json!({"type": "task.finished", "payload": {"pid": 3, "task": "task-4", "summary": "x"}}))

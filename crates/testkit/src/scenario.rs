@@ -16,6 +16,7 @@
 //! | `limit N` | the most calls the task may make |
 //! | `tag WORD…` | what the operator calls the task's caller |
 //! | `tools TOOL…` | the only tools that the task may use |
+//! | `discipline MODE` | how strictly tests come first: `strict`, `explore` or `debug` |
 //! | `skill NAME [key=value…]` | the task is this skill of a role, which `file .skep/roles/…` writes; a scripted brain is still one |
 //! | `whole` | the journal is told from its first record on, and not from the task's |
 //! | `brain MOVE` | a line of the scripted brain; without any there is no task |
@@ -54,6 +55,7 @@
 //! | `verify` | the whole journal is proven, and what is wrong with it told |
 //! | `tamper record N`, `tamper cut N` | between two kernels somebody changes record N of the story, or takes the last N away |
 
+mod discipline_line;
 mod journal;
 mod parse;
 mod session;

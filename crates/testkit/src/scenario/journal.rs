@@ -18,12 +18,23 @@ pub(super) fn told(kernel: &Kernel, bed: &Bed, from: u64) -> Result<String, Faul
             continue;
         }
         number += 1;
-        let detail = visible(&detail(&event).replace(&*bed.folder().to_string_lossy(), "BED"));
+        let detail = visible(&without_trees(&detail(&event)).replace(&*bed.folder().to_string_lossy(), "BED"));
         let line = format!("{number:<2} {:<17} p{} {detail}", event.kind(), event.pid());
         text.push_str(line.trim_end());
         text.push('\n');
     }
     Ok(text)
+}
+
+/// Files have other names in each run: the commit that they began with holds its time.
+fn without_trees(text: &str) -> String {
+    let mut shown = String::new();
+    for (number, part) in text.split('@').enumerate() {
+        let hex = part.bytes().take_while(u8::is_ascii_hexdigit).count();
+        shown.push_str(if number > 0 { "@" } else { "" });
+        shown.push_str(if number > 0 && hex == 12 { &part[12..] } else { part });
+    }
+    shown
 }
 
 /// A record is one line, and reads in one direction.
@@ -164,7 +175,7 @@ fn detail(event: &Event) -> String {
         Event::TaskScheduled(_) | Event::TaskPrioritized(_) | Event::TaskPaused(_) | Event::QueuePaused(_) | Event::QueueResumed(_) => {
             queue_detail(event)
         }
-        Event::WorkerEnrolled(e) => e.brain.clone(),
+        Event::WorkerEnrolled(_) | Event::WorkerPinned(_) => worker_detail(event),
         Event::SiteRegistered(e) => e.site.clone(),
         Event::ZoneClosed(e) => format!("by {}", e.by),
         Event::TaskNarrowed(_)
@@ -215,14 +226,28 @@ fn detail(event: &Event) -> String {
         | Event::WorkspaceResumed(_)
         | Event::WorkspaceBased(_)
         | Event::WorkspaceClosed(_) => String::new(),
-        other => super::session::detail(other).unwrap_or_else(|| super::tree_line::detail(other)),
+        other => of_parts(other),
     }
+}
+
+/// What sessions, test-first and the process tree have to say.
+fn of_parts(event: &Event) -> String {
+    let told = super::discipline_line::detail(event).or_else(|| super::session::detail(event));
+    told.unwrap_or_else(|| super::tree_line::detail(event))
 }
 
 fn asked(e: &ReviewAsked) -> String {
     // One reason is its rule's; several must all be told.
     let reasons = if e.reasons.len() > 1 || e.rules.is_empty() { format!("   {}", e.reasons.join("; ")) } else { String::new() };
     format!("{} {} {}   by {}{reasons}", e.review, e.tool, target(&e.input), e.rules.join(", "))
+}
+
+fn worker_detail(event: &Event) -> String {
+    match event {
+        Event::WorkerEnrolled(e) => e.brain.clone(),
+        Event::WorkerPinned(e) => e.pins.join(", "),
+        _ => String::new(),
+    }
 }
 
 fn queue_detail(event: &Event) -> String {

@@ -65,6 +65,9 @@ pub(super) fn scenario(text: &str) -> Result<Scenario, String> {
             "mode" => scenario.ask = rest == "ask",
             "tag" => scenario.tags = rest.split(' ').map(str::to_owned).collect(),
             "tools" => scenario.shape.tools = Some(rest.split(' ').map(str::to_owned).collect()),
+            "discipline" => {
+                scenario.shape.discipline = Some(world::Discipline::parse(rest).ok_or_else(|| fail("wants strict, explore or debug"))?)
+            }
             "skill" => {
                 let mut words = rest.split(' ').map(str::to_owned);
                 scenario.shape.skill = words.next();

@@ -85,6 +85,7 @@ impl Story<'_> {
             plan,
             record: scenario.record,
             tags: scenario.tags.clone(),
+            discipline: scenario.shape.discipline,
             ..NewSession::new(project, "play the scenario".to_owned(), terms.clone())
         };
         let added = self.kernel()?.add_session(new).await?;

@@ -7,7 +7,7 @@ use brain::{Brain, BrainInput, Move, ToolCall};
 use kernel::{CallOptions, Clock, Fault, FaultKind, Kernel, NewTask, Reply, Stop, TokenRequest, Tuning, Verification};
 use policy::Peer;
 use sandbox::Launcher;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -289,10 +289,10 @@ impl<'a> Story<'a> {
             ScenarioStep::Pause => self.kernel()?.workspaces.pause(self.its_task()?, "human").await?,
             ScenarioStep::Resume => self.kernel()?.workspaces.resume(self.its_task()?, "human").await?,
             ScenarioStep::Budget(tokens, at_cap) => {
-                let budget = Budget { tokens: tokens_of(*tokens), at_cap: *at_cap, ..Budget::default() };
+                let budget = Budget { at_cap: *at_cap, ..budget_of(*tokens) };
                 self.kernel()?.ledger.set_budget(Pid::KERNEL, Some(budget), "human").await?;
             }
-            ScenarioStep::GrantBudget(tokens) => self.kernel()?.ledger.grant_budget(Pid::KERNEL, tokens_of(*tokens), 0, "human").await?,
+            ScenarioStep::GrantBudget(tokens) => self.kernel()?.ledger.grant_budget(Pid::KERNEL, budget_of(*tokens), "human").await?,
             ScenarioStep::Replay => drop(self.kernel()?.replay(self.its_task()?, false).await?),
             ScenarioStep::Acknowledge(upto) => self.kernel()?.ledger.acknowledge(*upto, "human").await?,
             ScenarioStep::Verify => self.verify()?,
@@ -487,8 +487,8 @@ fn cut(journal: &rusqlite::Connection, last: u64) -> rusqlite::Result<()> {
 }
 
 /// Tokens of every tier.
-fn tokens_of(tokens: u64) -> BTreeMap<String, u64> {
-    [(world::budget::ALL_TIERS.to_owned(), tokens)].into()
+fn budget_of(tokens: u64) -> Budget {
+    Budget { tokens: [(world::budget::ALL_TIERS.to_owned(), tokens)].into(), ..Budget::default() }
 }
 
 fn wrong(why: &str) -> Stop {

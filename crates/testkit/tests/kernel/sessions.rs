@@ -2,6 +2,9 @@
 //!
 //! A kernel that dies is a process of its own: this program, told by its environment what it is.
 
+mod exact;
+mod forks;
+mod killed;
 mod planners;
 mod preempted;
 mod steps;
@@ -27,7 +30,14 @@ pub fn tests() -> Vec<Test> {
         Test::new("killed_before_each_answer", || dies_at(Point::BeforeAck, 3)),
         Test::new("killed_in_an_agentic_session", || agentic_dies_at(Point::BeforeAck, 2)),
     ];
-    crashes.into_iter().chain(steps::tests()).chain(planners::tests()).collect()
+    crashes
+        .into_iter()
+        .chain(steps::tests())
+        .chain(planners::tests())
+        .chain(exact::tests())
+        .chain(forks::tests())
+        .chain(killed::tests())
+        .collect()
 }
 
 const VICTIM: &str = "SKEP_TEST_SESSION";
@@ -39,7 +49,7 @@ schema_version: "0.1"
 goal: first
 steps:
   - {step_id: s1, title: s1, tool_ref: {name: fs.read}, input: {path: a.txt}}
-  - {step_id: s2, title: s2, tool_ref: {name: fs.write}, input: {path: b.txt, content: b}}
+  - {step_id: s2, title: s2, tool_ref: {name: fs.write}, input: {path: b.txt, content: b ghp_0123456789abcdefghijklmnopqrstuvwxyzAB}}
   - {step_id: s3, title: s3, tool_ref: {name: shell.run}, input: {command: [sh, -c, "echo s3 >> log"]}, depends_on: [s1, s2]}
   - {step_id: s4, title: s4, tool_ref: {name: fs.read}, input: {path: none.txt}, failure_policy: continue, max_retries: 1}
   - {step_id: s5, title: s5, tool_ref: {name: fs.read}, input: {path: b.txt}, depends_on: [s3]}
@@ -61,7 +71,7 @@ const AGENTIC: &str = r#"
 schema_version: "0.1"
 goal: first
 steps:
-  - {step_id: s1, title: s1, tool_ref: {name: fs.write}, input: {path: b.txt, content: b}}
+  - {step_id: s1, title: s1, tool_ref: {name: fs.write}, input: {path: b.txt, content: b ghp_0123456789abcdefghijklmnopqrstuvwxyzAB}}
   - {step_id: s3, title: s3, tool_ref: {name: shell.run}, input: {command: [sh, -c, "echo s3 >> log; echo s6 >> log"]}, depends_on: [s1]}
   - {step_id: s4, title: s4, tool_ref: {name: fs.read}, input: {path: none.txt}, depends_on: [s3]}
 ---
@@ -76,6 +86,9 @@ schema_version: "0.1"
 goal: nothing is left to do
 steps: []
 "#;
+
+/// Stands in what a step writes and in what another one reads: no record may have it, and each file must.
+const SECRET: &str = "ghp_0123456789abcdefghijklmnopqrstuvwxyzAB";
 
 const POLICY: &str = "capabilities:\n  - { name: all, match: { syscall: '*' }, action: allow }\n  - { name: asks, match: { syscall: merge.apply }, action: require_review, reason: look }\n";
 
@@ -92,12 +105,25 @@ fn agentic_dies_at(point: Point, first: u64) -> Result<(), String> {
 }
 
 fn comes_to_its_end(what: &str, steps: usize, point: Point, first: u64) -> Result<(), String> {
-    let expected = live(what, None)?.ok_or("a kernel without a fault died")?;
-    assert_eq!(expected.len(), steps, "{expected:?}");
+    let ends = |kill| {
+        let ends = live(what, kill)?;
+        assert!(ends.as_ref().is_none_or(|ends| ends.len() == steps), "{ends:?}");
+        Ok(ends)
+    };
+    dies_through(point, first, ends)
+}
+
+/// Plays it once without a fault, then kills the kernel at one commit after the other: every third one, and each in a soak. What is told of it must be the same each time.
+fn dies_through<T: PartialEq + std::fmt::Debug>(
+    point: Point,
+    first: u64,
+    live: impl Fn(Option<(Point, u64)>) -> Result<Option<T>, String>,
+) -> Result<(), String> {
+    let expected = live(None)?.ok_or("a kernel without a fault died")?;
     let stride = if std::env::var_os("SKEP_SOAK").is_some() { 1 } else { 3 };
     let mut deaths = 0;
     for nth in (first..300).step_by(stride) {
-        match live(what, Some((point, nth)))? {
+        match live(Some((point, nth)))? {
             Some(ends) if ends == expected => deaths += 1,
             Some(ends) => return Err(format!("killed at {point:?} {nth} it comes to another end: {ends:?} and not {expected:?}")),
             None => {
@@ -111,7 +137,8 @@ fn comes_to_its_end(what: &str, steps: usize, point: Point, first: u64) -> Resul
 
 /// A session from its start to its end, with a kernel that dies at this point and one that does not. `None` where the first one survived; without a fault its ends.
 fn live(what: &str, kill: Option<(Point, u64)>) -> Result<Option<Ends>, String> {
-    let files = [("a.txt", "old\n"), (".skep/policy.yaml", POLICY)].map(|(path, text)| (path.to_owned(), text.to_owned()));
+    let old = format!("old {SECRET}\n");
+    let files = [("a.txt", old.as_str()), (".skep/policy.yaml", POLICY)].map(|(path, text)| (path.to_owned(), text.to_owned()));
     let bed = Bed::new(&files)?;
     run_kernel(&bed, "trust", None)?;
     if let Some((point, nth)) = kill
@@ -165,8 +192,10 @@ fn play(what: &str, folder: &Path) -> Result<(), String> {
         let project = folder.join("project");
         let done = match what {
             "trust" => trust(&kernel, &project).await,
-            "agentic" => work(&kernel, project, AGENTIC, true).await,
-            _ => work(&kernel, project, PLANS, false).await,
+            "agentic" => work(&kernel, project, Some(AGENTIC), SessionTerms { agentic: true, ..terms() }).await,
+            killed::DELEGATES => work(&kernel, project, None, killed::terms_of(what)).await,
+            killed::SUMS_UP => work(&kernel, project, Some(&killed::plans()), killed::terms_of(what)).await,
+            _ => work(&kernel, project, Some(PLANS), terms()).await,
         };
         done.map_err(|stop| stop.to_string())?;
         kernel.stop("test").await.map_err(|fault| fault.to_string())
@@ -185,12 +214,12 @@ async fn trust(kernel: &Arc<Kernel>, project: &Path) -> Result<(), Stop> {
 }
 
 /// Starts the session, unless a kernel before this one did, and says yes to everything until it has ended.
-async fn work(kernel: &Arc<Kernel>, project: PathBuf, plans: &str, agentic: bool) -> Result<(), Stop> {
+async fn work(kernel: &Arc<Kernel>, project: PathBuf, plans: Option<&str>, terms: SessionTerms) -> Result<(), Stop> {
     let known: Option<TaskId> = kernel.ledger.look(|world| world.tasks.values().find(|task| task.session.is_some()).map(|task| task.id));
     let id = match known {
         Some(id) => id,
         None => {
-            let (plan, terms) = (Some(plans.to_owned()), SessionTerms { agentic, ..terms() });
+            let plan = plans.map(str::to_owned);
             kernel.add_session(NewSession { plan, ..NewSession::new(project, "some steps".to_owned(), terms) }).await?.task
         }
     };
@@ -257,7 +286,12 @@ fn look(bed: &Bed, kill: Option<(Point, u64)>) -> Result<Ends, String> {
         let asked = admitted.iter().filter(|(_, place)| place.step == step).count();
         assert!(ran >= 1 && ran <= asked, "{kill:?}: {step} ran {ran} times and was admitted {asked} times");
     }
-    assert_eq!((read("b.txt")?.as_str(), read("c.txt")?.as_str()), ("b", "old\n"), "{kill:?}");
+    assert_eq!((read("b.txt")?, read("c.txt")?), (format!("b {SECRET}"), format!("old {SECRET}\n")), "{kill:?}");
+    assert!(!records.iter().any(|record| record.line.contains(SECRET)), "{kill:?}: a record has the secret");
+    let left = std::fs::read_dir(bed.home().join("vault")).map_err(|error| error.to_string())?.count();
+    // A kernel that dies while a session comes to be leaves its plan file, as it leaves a prompt.
+    let is_unborn = kill.is_some_and(|(_, nth)| nth <= 3);
+    assert!(left == 0 || is_unborn, "{kill:?}: what was kept exactly goes with the session");
     assert!(!bed.project().join("never.txt").exists(), "{kill:?}");
     Ok(ends)
 }

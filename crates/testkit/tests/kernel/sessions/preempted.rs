@@ -25,7 +25,7 @@ pub(super) async fn frozen(stage: Arc<Stage>) -> Result<(), String> {
         .filter_map(|event| match event {
             Event::WorkspacePaused(e) if e.by == "kernel" => Some((e.task?, "paused")),
             Event::WorkspaceResumed(e) if e.by == "kernel" => Some((e.task?, "resumed")),
-            Event::StepFinished(e) => Some((e.task?, "finished")),
+            Event::CallFinished(e) if e.task != Some(stage.task) => Some((e.task?, "finished")),
             _ => None,
         })
         .collect();

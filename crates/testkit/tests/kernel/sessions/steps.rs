@@ -44,7 +44,7 @@ pub(super) async fn start(stage: &Stage, terms: SessionTerms, plan: String) -> R
     stage.kernel.add_session(new).await.map(|added| added.task).map_err(|stop| stop.to_string())
 }
 
-async fn settled(kernel: &Kernel, id: TaskId) -> Result<Task, String> {
+pub(super) async fn settled(kernel: &Kernel, id: TaskId) -> Result<Task, String> {
     kernel.tasks.settled(id).await.map_err(|stop| stop.to_string())
 }
 

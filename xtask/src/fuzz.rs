@@ -30,6 +30,11 @@ const TARGETS: &[(&str, &str)] = &[
     ("claude_lines", "brain"),
     ("plans", "workflow"),
     ("expressions", "workflow"),
+    ("reports", "testing"),
+    ("sources", "testing"),
+    ("coverage", "testing"),
+    ("type_changes", "testing"),
+    ("mutations", "testing"),
 ];
 
 /// Targets that need what no crate shows to others: tests of the library itself, by their whole names.

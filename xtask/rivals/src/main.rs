@@ -96,6 +96,7 @@ fn ours(rules: usize) -> Fallible<u64> {
             mode: Mode::Act,
             run_mode: "live",
             workflow_state: "idle",
+            session_mode: "",
             command: None,
             host: None,
             method: None,

@@ -25,6 +25,7 @@ const ELSEWHERE: &[Elsewhere] = &[
     Elsewhere { kind: "commits.imported", test: "crates/cli/tests/it/live_clients.rs", _why: OBJECT },
     Elsewhere { kind: "commits.refused", test: "crates/cli/tests/it/live_clients.rs", _why: OBJECT },
     Elsewhere { kind: "worker.enrolled", test: "crates/cli/tests/it/who.rs", _why: COMMAND },
+    Elsewhere { kind: "worker.pinned", test: "crates/cli/tests/it/prompt.rs", _why: COMMAND },
     Elsewhere { kind: "queue.paused", test: "crates/cli/tests/it/queue.rs", _why: COMMAND },
     Elsewhere { kind: "queue.resumed", test: "crates/cli/tests/it/queue.rs", _why: COMMAND },
     Elsewhere { kind: "task.scheduled", test: "crates/cli/tests/it/queue.rs", _why: COMMAND },

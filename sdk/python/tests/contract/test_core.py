@@ -85,7 +85,7 @@ async def test_wait_for_a_stranger_is_refused(kernel: Kernel) -> None:
     refused = await kernel.king.unary("wait_child", kernel.king.stub.WaitChild, request)
     assert not refused.success
     # The real kernel's king is the operator, who may wait for everybody that has an end.
-    assert ("process 1 not found" if SKEP_BIN else "can only wait for own children") in refused.error
+    assert ("process 1 (kernel) is no agent" if SKEP_BIN else "can only wait for own children") in refused.error
 
 
 async def test_messages_reach_the_agent(kernel: Kernel) -> None:

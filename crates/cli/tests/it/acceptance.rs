@@ -8,18 +8,22 @@ use serde_json::{Value, json};
 
 const HANGS: &str = "call shell.run command=[\"sh\",\"-c\",\"sleep 600\"]\ndone\n";
 
-/// Nobody ran `init`, and the brain works for ten minutes: each command has returned long before.
+/// A question that only reads may ask too, and waits for the answer.
+const ASKS: &str = "call http.request url=https://example.com/\ndone\n";
+
+/// Nobody ran `init`, and the brain works for ten minutes or waits for a person: each command has returned long before.
 #[test]
 fn a_first_task_sets_its_repository_up_and_returns_at_once() {
-    for (verb, mode) in [("act", "act"), ("ask", "ask")] {
+    for (verb, script) in [("act", HANGS), ("ask", ASKS)] {
         let site = Site::new(&[("a.txt", "a\n")]);
-        let said = site.ok(&[verb, "implement auth", "--brain", &site.script(HANGS)]);
+        let said = site.ok(&[verb, "implement auth", "--brain", &site.script(script)]);
         assert!(said.starts_with("\n✓ init @main → worker.1\n✓ task-1 → worker.1 (@main)\n"), "{said}");
-        assert_eq!((site.count("task.finished"), site.count("task.failed")), (0, 0), "it is still worked on");
+        let over = (site.count("task.finished"), site.count("task.failed"));
+        assert_eq!(over, (0, 0), "it is still worked on: {:?}", [of(&site, "call.finished"), of(&site, "call.refused")]);
         let shown = site.ok(&["status", "--task", "task-1"]);
-        assert!(shown.contains(&format!("mode        {mode}")) && shown.contains("worker.1"), "{shown}");
-        assert_eq!(site.json(&["status", "task-1"])["mode"], mode);
-        let again = site.ok(&[verb, "implement more", "--brain", &site.script(HANGS)]);
+        assert!(shown.contains(&format!("mode        {verb}")) && shown.contains("worker.1"), "{shown}");
+        assert_eq!(site.json(&["status", "task-1"])["mode"], verb);
+        let again = site.ok(&[verb, "implement more", "--brain", &site.script(script)]);
         assert!(!again.contains("init") && again.contains("✓ task-2 → worker.1 (@main)"), "{again}");
         for task in ["task-2", "task-1"] {
             drop(site.skep(&["cancel", task]));

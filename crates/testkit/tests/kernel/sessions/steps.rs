@@ -12,6 +12,8 @@ pub fn tests() -> Vec<Test> {
     vec![
         Test::new("five_steps_of_a_session_run_at_once", || play("", five)),
         Test::new("four_rooms_work_at_once_whoever_asks", || play("", rooms)),
+        Test::new("the_operator_says_how_much_runs_at_once", || set("sessions: {steps: 3, rooms: 2}\n", said)),
+        Test::new("a_template_has_places_of_its_own", || set("sessions: {templates: {default: 1}}\n", one_of_a_template)),
         Test::new("others_go_on_while_one_waits_for_a_person", || play(ASKS, asked)),
         Test::new("what_a_cancelled_session_ran_is_ended", || play("", cancelled)),
         Test::new("one_of_higher_priority_has_a_lower_one_frozen", || play("", super::preempted::frozen)),
@@ -21,9 +23,18 @@ pub fn tests() -> Vec<Test> {
 
 const ASKS: &str = "  - { name: asks, match: { syscall: fs.write }, action: require_review, reason: look }\n";
 
-fn play<F: Future<Output = Result<(), String>>>(rule: &str, test: impl FnOnce(Arc<Stage>) -> F) -> Result<(), String> {
+fn setup(rule: &str) -> Setup {
     let policy = format!("{rule}  - {{ name: runs, match: {{ syscall: '*' }}, action: allow }}\n");
-    stage::play(Setup { policy, files: vec![("a.txt".into(), "old\n".into())], ..Setup::default() }, test)
+    Setup { policy, files: vec![("a.txt".into(), "old\n".into())], ..Setup::default() }
+}
+
+fn play<F: Future<Output = Result<(), String>>>(rule: &str, test: impl FnOnce(Arc<Stage>) -> F) -> Result<(), String> {
+    stage::play(setup(rule), test)
+}
+
+/// With the operator's `config.yml`.
+fn set<F: Future<Output = Result<(), String>>>(config: &str, test: impl FnOnce(Arc<Stage>) -> F) -> Result<(), String> {
+    stage::play(Setup { home: vec![("config.yml".into(), config.to_owned())], ..setup("") }, test)
 }
 
 pub(super) fn plan(steps: impl IntoIterator<Item = String>) -> String {
@@ -66,41 +77,67 @@ fn most_at_once(events: &[Event], change: impl Fn(&Event) -> i64) -> i64 {
     most
 }
 
-async fn five(stage: Arc<Stage>) -> Result<(), String> {
+/// The most steps of a session of twelve reads that ran at once.
+async fn most_steps(stage: &Stage) -> Result<i64, String> {
     let steps = (0..12).map(|n| step(&format!("s{n}"), "fs.read", "{\"path\": \"a.txt\"}", &[]));
-    let id = start(&stage, terms(), plan(steps)).await?;
-    ended(&stage, id).await?;
-    let events = stage.events()?;
-    let most = most_at_once(&events, |event| match event {
-        Event::StepStarted(_) => 1,
-        Event::StepFinished(_) => -1,
+    let id = start(stage, terms(), plan(steps)).await?;
+    ended(stage, id).await?;
+    Ok(most_at_once(&stage.events()?, |event| match event {
+        Event::StepStarted(start) if start.task == Some(id) => 1,
+        Event::StepFinished(end) if end.task == Some(id) => -1,
         _ => 0,
-    });
-    assert_eq!(most, 5);
+    }))
+}
+
+async fn five(stage: Arc<Stage>) -> Result<(), String> {
+    assert_eq!(most_steps(&stage).await?, 5);
     Ok(())
 }
 
-async fn rooms(stage: Arc<Stage>) -> Result<(), String> {
+/// The most rooms that worked at once while six sessions wanted one each.
+async fn most_rooms(stage: &Stage) -> Result<usize, String> {
     let mut ids = Vec::new();
     for _ in 0..6 {
         let sleeps = step("s", "shell.run", "{\"command\": [\"sleep\", \"0.5\"]}", &[]);
-        ids.push(start(&stage, terms(), plan([sleeps])).await?);
+        ids.push(start(stage, terms(), plan([sleeps])).await?);
     }
     for id in &ids {
-        ended(&stage, *id).await?;
+        ended(stage, *id).await?;
     }
-    let events = stage.events()?;
     let mut open = BTreeSet::new();
     let mut most = 0;
-    for event in events {
+    for event in stage.events()? {
         match event {
-            Event::CallAdmitted(call) if call.step.is_some() => drop(open.insert(call.call)),
+            Event::CallAdmitted(call) if call.step.is_some() && call.task.is_some_and(|task| ids.contains(&task)) => {
+                open.insert(call.call);
+            }
             Event::CallFinished(end) => drop(open.remove(&end.call)),
             _ => {}
         }
         most = most.max(open.len());
     }
-    assert_eq!(most, 4, "six sessions want a room each");
+    Ok(most)
+}
+
+async fn rooms(stage: Arc<Stage>) -> Result<(), String> {
+    assert_eq!(most_rooms(&stage).await?, 4);
+    Ok(())
+}
+
+/// A change of the settings holds for what begins after it.
+async fn said(stage: Arc<Stage>) -> Result<(), String> {
+    assert_eq!((most_steps(&stage).await?, most_rooms(&stage).await?), (3, 2));
+    stage.bed.write_home("config.yml", "sessions: {steps: 1, rooms: 3}\n")?;
+    stage.kernel.refresh_settings().await;
+    assert_eq!((most_steps(&stage).await?, most_rooms(&stage).await?), (1, 3));
+    Ok(())
+}
+
+async fn one_of_a_template(stage: Arc<Stage>) -> Result<(), String> {
+    assert_eq!((most_steps(&stage).await?, most_rooms(&stage).await?), (5, 1));
+    stage.bed.write_home("config.yml", "sessions: {templates: {code-executor: 1}}\n")?;
+    stage.kernel.refresh_settings().await;
+    assert_eq!(most_rooms(&stage).await?, 4, "another template's places are not theirs");
     Ok(())
 }
 

@@ -39,7 +39,31 @@ const INIT_MAX: Duration = Duration::from_secs(120);
 pub(crate) struct ProgramStart {
     /// True once nobody wants it any more.
     cancel: watch::Sender<bool>,
+    /// True once its program is in the list of those that run, or never will be.
+    is_over: watch::Sender<bool>,
     pub os_pid: Mutex<Option<i32>>,
+}
+
+/// What somebody finds who wants a program to run.
+enum Begun {
+    Runs(Arc<LiveProgram>),
+    UnderWay(watch::Receiver<bool>),
+    /// Nobody else starts it.
+    Here(Arc<ProgramStart>),
+}
+
+/// The place of a start in the list of starts, left when it is over or nobody waits for it any more.
+struct StartPlace<'a> {
+    tree: &'a Tree,
+    pid: Pid,
+    start: &'a ProgramStart,
+}
+
+impl Drop for StartPlace<'_> {
+    fn drop(&mut self) {
+        self.tree.starting.lock().remove(&self.pid);
+        self.start.is_over.send_replace(true);
+    }
 }
 
 /// What is to be started.
@@ -55,26 +79,26 @@ fn failed(why: impl std::fmt::Display) -> Fault {
 }
 
 impl Tree {
-    /// Starts the program of a process, or finds it running. Done when it is ready and that is on record.
+    /// Starts the program of a process, or finds it running. Done when it is ready and that is on record. Of those who want it at once one starts it,
+    /// and the others have what comes of that.
     pub(crate) async fn start(self: &Arc<Self>, pid: Pid) -> Result<Arc<LiveProgram>, Fault> {
-        if let Some(live) = self.live(pid) {
-            return Ok(live);
-        }
-        let start = Arc::new(ProgramStart { cancel: watch::Sender::new(false), os_pid: Mutex::default() });
-        {
-            let mut starting = self.starting.lock();
-            if starting.contains_key(&pid) {
-                return Err(failed(format!("the program of process {pid} is being started already")));
+        let start = match self.begin_start(pid) {
+            Begun::Runs(live) => return Ok(live),
+            Begun::UnderWay(mut is_over) => {
+                // Its other end goes with the start.
+                let _gone = is_over.wait_for(|is_over| *is_over).await;
+                return self.live(pid).ok_or_else(|| failed(format!("another start of process {pid} came to nothing")));
             }
-            starting.insert(pid, Arc::clone(&start));
-        }
+            Begun::Here(start) => start,
+        };
+        let place = StartPlace { tree: self, pid, start: &start };
         let (mut cancelled, mut stopping_too) = (start.cancel.subscribe(), self.stopping.subscribe());
         let started = tokio::select! {
             started = self.start_now(pid, &start) => started,
             _ = cancelled.wait_for(|is_cancelled| *is_cancelled) => Err(failed("it was ended before it was ready")),
             _ = stopping_too.wait_for(|is_stopping| *is_stopping) => Err(stopping()),
         };
-        self.starting.lock().remove(&pid);
+        drop(place);
         let live = started?;
         // Whoever ended the process meanwhile found no program to end.
         if !self.ledger.look(|world| crate::end::is_alive(world, pid)) {
@@ -85,6 +109,22 @@ impl Tree {
         self.attend(&live);
         self.hold_if_paused(&live).await;
         Ok(live)
+    }
+
+    /// INVARIANT: a program stands in the list of those that run before its start leaves the list of starts, so whoever looks at both under the lock
+    /// of the second finds it in one of them.
+    fn begin_start(&self, pid: Pid) -> Begun {
+        let mut starting = self.starting.lock();
+        if let Some(live) = self.live(pid) {
+            return Begun::Runs(live);
+        }
+        if let Some(start) = starting.get(&pid) {
+            return Begun::UnderWay(start.is_over.subscribe());
+        }
+        let (cancel, is_over) = (watch::Sender::new(false), watch::Sender::new(false));
+        let start = Arc::new(ProgramStart { cancel, is_over, os_pid: Mutex::default() });
+        starting.insert(pid, Arc::clone(&start));
+        Begun::Here(start)
     }
 
     /// Whoever paused the process meanwhile found no program to hold.

@@ -37,8 +37,6 @@ const CRASHES_WITHIN_MS: i64 = 60_000;
 /// The first delay of a restart; it doubles with each that follows soon.
 const RESTART_AFTER: Duration = Duration::from_millis(250);
 const RESTART_AFTER_MAX: Duration = Duration::from_secs(30);
-/// How often a start by somebody else is looked at.
-const STARTING_LOOK_EVERY: Duration = Duration::from_millis(20);
 /// A task's program has this long to end itself when its task is done.
 const TASK_LEAVES_WITHIN: Duration = Duration::from_secs(3);
 /// How often ends that nobody waited for are looked at.
@@ -185,15 +183,6 @@ impl Tree {
                     return Ok(());
                 }
                 Err(_) if *self.stopping.borrow() => return Ok(()),
-                // A task or a message started it meanwhile: whether that works decides.
-                Err(_) if self.starting.lock().contains_key(&pid) => {
-                    while self.starting.lock().contains_key(&pid) {
-                        tokio::time::sleep(STARTING_LOOK_EVERY).await;
-                    }
-                    if self.live(pid).is_some() {
-                        return Ok(());
-                    }
-                }
                 Err(fault) => world::log!("skep: process {pid} was not started again: {fault}"),
             }
         }
@@ -298,27 +287,14 @@ impl Tree {
             (if sleeps { vec![Event::from(woken)] } else { Vec::new() }, ())
         })?;
         pending.durable().await?;
-        if let Some(live) = self.live(pid) {
-            return Ok(live);
-        }
-        if self.starting.lock().contains_key(&pid)
-            || self.ledger.look(|world| world.processes.get(&pid).is_some_and(is_for_others_to_start))
-        {
-            // Somebody else starts it.
-            let up = self.until(|world| match world.processes.get(&pid) {
+        while self.live(pid).is_none() && self.ledger.look(|world| world.processes.get(&pid).is_some_and(is_for_others_to_start)) {
+            let is_up = self.until(|world| match world.processes.get(&pid) {
                 Some(process) if process.state.alive() => (!is_down(process)).then_some(true),
                 _ => Some(false),
             });
-            up.await;
-            let gone = || Fault::new(world::FaultKind::Brain, "runtime start failed", format!("process {pid} has ended"));
-            // On record a moment before it is in the list.
-            for _ in 0..50 {
-                match self.live(pid) {
-                    Some(live) => return Ok(live),
-                    None => tokio::time::sleep(Duration::from_millis(10)).await,
-                }
+            if !is_up.await {
+                return Err(Fault::new(world::FaultKind::Brain, "runtime start failed", format!("process {pid} has ended")));
             }
-            return Err(gone());
         }
         self.start(pid).await
     }

@@ -21,8 +21,8 @@ use wire::{ClientError, ErrorCode, KernelClient, Remedy};
 
 /// A kernel that has to fold a long journal needs a while; one that needs longer is stuck.
 const READY_MS_MAX: u64 = 60_000;
-/// A kernel is down within two seconds of being told; this is for one that is not.
-const GONE_S_MAX: i64 = 5;
+/// A kernel is down within ten seconds of being told; this is for one that is not.
+const GONE_S_MAX: i64 = 15;
 const LOCK_STEP_MS: u64 = 5;
 /// The kernel's first line fits in here: `ready`, or why it did not start.
 const FIRST_LINE_BYTES_MAX: u64 = 64 * 1024;

@@ -5,13 +5,17 @@
 
 use crate::supervise::{awaits_decision, is_down};
 use crate::{Startup, Tree};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use world::event::{ProcSnapshotted, TaskFailed};
 use world::{EndReason, Event, Fault, Pid, Process, ProcessExit, ProcessState, Supervision, Task, TaskState, World};
 
-/// What programs get at a stop; the kernel itself has two seconds.
-const STOP_GRACE: Duration = Duration::from_millis(800);
+/// How long programs have at a stop to say what they want back: as long as the contract gives them at any other end. Nobody waits for one that has
+/// said it and is gone.
+const STOP_GRACE: Duration = Duration::from_secs(5);
+/// How long the outcomes of what they worked on may come after their ends.
+const SETTLED_WITHIN: Duration = Duration::from_secs(2);
 
 impl Tree {
     /// At boot, when the journal is folded: settles what a crash left, and starts again what its supervision says.
@@ -31,6 +35,13 @@ impl Tree {
             let me = Arc::clone(self);
             tokio::spawn(async move { me.bring_back(pid).await });
         }
+        // What sleeps wakes for work that was queued before; what is paused or waits for a decision has it done after that.
+        let resting: BTreeSet<Pid> = self.ledger.look(|world| {
+            let queued = world.tasks.values().filter(|task| task.state == TaskState::Queued);
+            let rests = |process: &&Process| process.program.is_some() && process.state.alive() && !comes_back(process);
+            queued.filter_map(|task| world.processes.get(&task.pid)).filter(rests).map(|process| process.pid).collect()
+        });
+        resting.into_iter().for_each(|pid| self.take_up_tasks(pid));
         let undecided: Vec<(Pid, String)> = self.ledger.look(|world| {
             let waiting = world.processes.values().filter(|process| process.state.alive() && awaits_decision(process));
             waiting.map(|process| (process.pid, format!("{} (process {}) crashed", process.name, process.pid))).collect()
@@ -76,6 +87,11 @@ impl Tree {
         }
         while ends.join_next().await.is_some() {}
         self.live.lock().clear();
+        // Their connections are gone with them. What hangs all the same is settled by the next kernel.
+        let mut carried = self.carried.subscribe();
+        if tokio::time::timeout(SETTLED_WITHIN, carried.wait_for(BTreeSet::is_empty)).await.is_err() {
+            world::log!("skep: tasks whose end was not recorded: {:?}", carried.borrow());
+        }
         self.end_mail().await;
         // It may hold the tree, as the tree holds it.
         self.face.send_replace(None);

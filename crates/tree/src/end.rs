@@ -22,6 +22,8 @@ use world::{
 
 /// What a program gets where nobody says how long, as the contract has it.
 const GRACE_DEFAULT: Duration = Duration::from_secs(5);
+/// How long a program that has answered has to leave when the kernel stops.
+const LEAVES_AT_STOP: Duration = Duration::from_millis(800);
 /// Between TERM and KILL.
 const TERM_MAX: Duration = Duration::from_secs(1);
 /// The system takes this long at most to end what was killed.
@@ -119,6 +121,8 @@ impl Tree {
             if let Ok(Ok(said)) = tokio::time::timeout(grace, live.link.shutdown(contract::shutdown_reason(reason), grace)).await {
                 answer = said;
                 let left = until.saturating_duration_since(Instant::now());
+                // Whoever stops the kernel waits for all of them.
+                let left = if *self.stopping.borrow() { left.min(LEAVES_AT_STOP) } else { left };
                 if live.end_within(left).await.is_some() {
                     return answer;
                 }

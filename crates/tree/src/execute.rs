@@ -35,6 +35,8 @@ const SUMMARY_CHARS: usize = 200;
 pub(crate) const INTERRUPT_MAX: Duration = Duration::from_secs(5);
 /// How long the end of a program, and its record, may come after its connection broke.
 const END_KNOWN_WITHIN: Duration = Duration::from_secs(2);
+/// Why what a program works on fails when the kernel goes down.
+const STOPPED: &str = "the kernel was stopped";
 /// Tasks of one process that wait: whoever is so far behind does not catch up.
 const QUEUED_MAX: usize = 1_000;
 
@@ -61,10 +63,24 @@ struct TaskText {
     params: BTreeMap<String, String>,
 }
 
+/// A task that its program is to hear of.
+struct BegunTask {
+    task: Task,
+    live: Arc<LiveProgram>,
+    wire_id: String,
+    /// Why it is to end now, once there is a reason.
+    used_up: watch::Receiver<Option<String>>,
+}
+
 /// How a task came to its end.
 enum TaskOutcome {
     Done(ExecuteResult),
-    Failed { reason: String, result: Option<ExecuteResult> },
+    Failed {
+        reason: String,
+        result: Option<ExecuteResult>,
+    },
+    /// The kernel goes down before it began: it is queued, and the next kernel has it worked off.
+    Left,
 }
 
 impl Tree {
@@ -222,7 +238,7 @@ impl Tree {
     pub(crate) fn take_up_tasks(self: &Arc<Self>, pid: Pid) {
         let waiting: Vec<Task> = self.ledger.look(|world| {
             let queued = world.open_tasks(pid).filter(|task| task.state == TaskState::Queued);
-            queued.filter(|task| !self.queued.lock().contains(&task.id)).cloned().collect()
+            queued.filter(|task| !self.carried.borrow().contains(&task.id)).cloned().collect()
         });
         for task in waiting {
             let me = Arc::clone(self);
@@ -237,36 +253,52 @@ impl Tree {
 
     /// Works a queued task off.
     async fn run_task(self: &Arc<Self>, id: TaskId, text: TaskText) -> Result<ExecuteResult, Stop> {
-        self.queued.lock().insert(id);
-        let outcome = self.work_off(id, text).await;
-        self.queued.lock().remove(&id);
+        self.carried.send_if_modified(|carried| carried.insert(id));
+        let mut stopping = self.stopping.subscribe();
+        let begun = tokio::select! {
+            begun = self.prepare(id) => begun,
+            _ = stopping.wait_for(|is_stopping| *is_stopping) => Err(TaskOutcome::Left),
+        };
+        let outcome = match begun {
+            Ok(begun) => self.work_off(begun, text).await,
+            // The kernel goes down: what did not begin is no failure of the task.
+            Err(_) if *self.stopping.borrow() => TaskOutcome::Left,
+            Err(outcome) => outcome,
+        };
         self.running.lock().remove(&id);
         let settled = self.settle_task(id, outcome).await;
-        if let Some(pid) = self.ledger.look(|world| world.tasks.get(&id).map(|task| task.pid)) {
+        // INVARIANT: after its outcome is on record, for a stop of the kernel waits for this.
+        self.carried.send_if_modified(|carried| carried.remove(&id));
+        let pid = self.ledger.look(|world| world.tasks.get(&id).map(|task| task.pid));
+        if let Some(pid) = pid.filter(|_| !*self.stopping.borrow()) {
             self.rest(pid).await?;
         }
         settled
     }
 
-    async fn work_off(self: &Arc<Self>, id: TaskId, text: TaskText) -> TaskOutcome {
+    /// Has the program of a task's process run, and the task begun on record.
+    async fn prepare(self: &Arc<Self>, id: TaskId) -> Result<BegunTask, TaskOutcome> {
         let failed = |reason: String| TaskOutcome::Failed { reason, result: None };
-        let Some(task) = self.ledger.look(|world| world.tasks.get(&id).cloned()) else { return failed("it is gone".to_owned()) };
+        let task = self.ledger.look(|world| world.tasks.get(&id).cloned()).ok_or_else(|| failed("it is gone".to_owned()))?;
         let pid = task.pid;
-        let live = match self.wake(pid, &format!("{id} is for it")).await {
-            Ok(live) => live,
-            Err(fault) => return failed(fault.to_string()),
-        };
-        let order = task.order.unwrap_or_default();
-        let wire_id = if order.label.is_empty() { id.to_string() } else { order.label.clone() };
+        let live = self.wake(pid, &format!("{id} is for it")).await.map_err(|fault| failed(fault.to_string()))?;
+        let label = task.order.as_ref().map(|order| order.label.clone()).filter(|label| !label.is_empty());
+        let wire_id = label.unwrap_or_else(|| id.to_string());
         // Before it runs on record: whoever sees it run finds it here, to interrupt it.
         let (taken, over) = (watch::Sender::new(false), watch::Sender::new(None));
-        let mut used_up = over.subscribe();
+        let used_up = over.subscribe();
         self.running.lock().insert(id, RunningTask { pid, wire_id: wire_id.clone(), taken, partial: None, over });
         match self.begin_task(id).await {
-            Ok(true) => {}
-            Ok(false) => return failed("its process ended".to_owned()),
-            Err(fault) => return failed(fault.to_string()),
+            Ok(true) => Ok(BegunTask { task, live, wire_id, used_up }),
+            Ok(false) => Err(failed("its process ended".to_owned())),
+            Err(fault) => Err(failed(fault.to_string())),
         }
+    }
+
+    async fn work_off(self: &Arc<Self>, begun: BegunTask, text: TaskText) -> TaskOutcome {
+        let failed = |reason: String| TaskOutcome::Failed { reason, result: None };
+        let BegunTask { task, live, wire_id, mut used_up } = begun;
+        let (id, order) = (task.id, task.order.unwrap_or_default());
         let context = match order.context.as_deref().map(|blob| self.ledger.blob(blob)).transpose() {
             Ok(context) => context.unwrap_or_default(),
             Err(fault) => return failed(fault.to_string()),
@@ -380,6 +412,7 @@ impl Tree {
         let (short, whole) = match &outcome {
             TaskOutcome::Done(result) => (Some(self.shortened(result)?), Some(result.clone())),
             TaskOutcome::Failed { result, .. } => (result.as_ref().map(|result| self.shortened(result)).transpose()?, result.clone()),
+            TaskOutcome::Left => (None, None),
         };
         let is_stopping = *self.stopping.borrow();
         let pending = self.ledger.commit(|world, _| {
@@ -390,9 +423,12 @@ impl Tree {
                     let summary = done.output.lines().next().unwrap_or_default().chars().take(SUMMARY_CHARS).collect();
                     TaskFinished { pid, task: Some(id), summary, result }.into()
                 }
-                TaskOutcome::Failed { reason, .. } => {
-                    let reason = if is_stopping { "the kernel was stopped".to_owned() } else { reason.clone() };
-                    TaskFailed { pid, task: Some(id), reason, result }.into()
+                TaskOutcome::Left if task.state == TaskState::Queued => return (Vec::new(), ()),
+                TaskOutcome::Failed { reason, .. } if !is_stopping => {
+                    TaskFailed { pid, task: Some(id), reason: reason.clone(), result }.into()
+                }
+                TaskOutcome::Failed { .. } | TaskOutcome::Left => {
+                    TaskFailed { pid, task: Some(id), reason: STOPPED.to_owned(), result }.into()
                 }
             };
             (vec![event], ())
@@ -400,6 +436,9 @@ impl Tree {
         pending.durable().await?;
         let found = self.ledger.look(|world| world.tasks.get(&id).map(|task| (task.state, task.summary.clone(), task.original.clone())));
         let (state, summary, original) = found.unwrap_or((TaskState::Failed, None, None));
+        if state == TaskState::Queued {
+            return Err(Refusal::new(Code::WrongState, format!("{STOPPED} before {id} began; it waits for the next start")).into());
+        }
         if let Some(name) = original {
             self.ledger.delete_original(name)?;
         }

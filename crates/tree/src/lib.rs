@@ -98,8 +98,8 @@ pub struct Tree {
     pub(crate) branches: Mutex<HashMap<Pid, program::branch::KnownBranch>>,
     /// Ends of streams that wait for the other.
     pub(crate) streams: byte_stream::WaitingEnds,
-    /// Tasks that somebody carries through, and those of them that a program works on.
-    pub(crate) queued: Mutex<BTreeSet<TaskId>>,
+    /// Tasks that somebody carries through until their outcome is on record, and those of them that a program works on.
+    pub(crate) carried: watch::Sender<BTreeSet<TaskId>>,
     pub(crate) running: Mutex<HashMap<TaskId, execute::RunningTask>>,
     /// When processes ended that nobody has taken note of.
     pub(crate) ended: Mutex<HashMap<Pid, Instant>>,
@@ -128,7 +128,7 @@ impl Tree {
             starting: Mutex::default(),
             branches: Mutex::default(),
             streams: Mutex::default(),
-            queued: Mutex::default(),
+            carried: watch::Sender::default(),
             running: Mutex::default(),
             ended: Mutex::default(),
             heartbeats: Mutex::default(),

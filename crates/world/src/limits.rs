@@ -106,8 +106,8 @@ pub const CACHE_LAYER_BYTES_MAX: u64 = 2 << 30;
 pub const CACHE_LAYER_FILES_MAX: u64 = 200_000;
 /// Such layers that are kept at a time; the oldest goes.
 pub const CACHE_LAYERS_MAX: usize = 16;
-/// Time a clean stop may take before what is left is killed.
-pub const STOP_MS_MAX: u64 = 2_000;
+/// Time a clean stop may take before what is left is killed: agents have five seconds of it to hand over what they want back.
+pub const STOP_MS_MAX: u64 = 10_000;
 /// Ended tasks that stay in memory for `skep list`; older ones are in the journal only.
 pub const TASKS_REMEMBERED: usize = 1_000;
 /// How long what a request may have cost beyond what is known counts against the caps, unless somebody reconciles it before. A provider's

@@ -4,7 +4,7 @@ use crate::ground::{Ground, agent, boot, play, task};
 use std::time::{Duration, Instant};
 use testkit::harness::Test;
 use tree::{KillOrder, SpawnOrder};
-use world::{EndReason, Event, Pid, ProcessRole, ProcessState, TreeSignal};
+use world::{EndReason, Event, Pid, ProcessRole, ProcessState, ProgramLimits, TreeSignal, World};
 
 pub fn tests() -> Vec<Test> {
     vec![
@@ -214,21 +214,36 @@ async fn asks(ground: Ground) -> Result<(), String> {
 
 async fn comes_back(mut ground: Ground) -> Result<(), String> {
     let daemon = ground.spawn(agent("daemon", ProcessRole::Daemon, "tried:Crashes")).await?;
-    let worker = ground.spawn(agent("agent", ProcessRole::Agent, "tried:Crashes")).await?;
-    let kernel = ground.kernel.clone();
-    let run = tokio::spawn(async move { kernel.tree.execute(Pid::OPERATOR, worker, task("sleep", &[("seconds", "60")]), false).await });
+    // One task at a time, so that a second waits.
+    let limits = ProgramLimits { tasks: Some(1), ..ProgramLimits::default() };
+    let worker = ground.spawn(SpawnOrder { limits, ..agent("agent", ProcessRole::Agent, "tried:Crashes") }).await?;
+    let execute = |order| {
+        let kernel = ground.kernel.clone();
+        tokio::spawn(async move { kernel.tree.execute(Pid::OPERATOR, worker, order, false).await })
+    };
+    let run = execute(task("sleep", &[("seconds", "60")]));
     ground.until("it runs", |world| world.processes[&worker].state == ProcessState::Running).await?;
+    let waits = execute(task("lives", &[]));
+    let second = |world: &World| world.tasks.values().find(|task| task.prompt == "lives").cloned();
+    ground.until("another waits", |world| second(world).is_some()).await?;
     ground.kernel.stop("test").await.map_err(|fault| fault.to_string())?;
     let stopped = run.await.map_err(|error| error.to_string())?.unwrap_err().to_string();
     assert_eq!(stopped, "task failed: the kernel was stopped");
+    let left = waits.await.map_err(|error| error.to_string())?.unwrap_err().to_string();
+    assert!(left.starts_with("the kernel was stopped before task-2 began"), "{left}");
     let launcher = ground.launchers.pop().unwrap();
     let Ground { bed, kernel, .. } = ground;
     drop(kernel);
     let kernel = boot_again(&bed, launcher, None).await?;
     let ground = Ground { bed, kernel, launchers: Vec::new() };
+    // At once: whoever wants it joins the start that is under way.
+    assert_eq!(ground.execute(daemon, "lives", &[]).await?, (0, "2".to_owned()), "it has what it left");
+    ground.until("what waited is done", |world| second(world).is_some_and(|task| task.state.ended())).await?;
+    let said = ground.kernel.ledger.look(|world| second(world).and_then(|task| task.result)).map(|result| result.output);
+    assert_eq!(said.as_deref(), Some("2"), "it has what it left");
     for pid in [daemon, worker] {
-        ground.until("it is back", |world| world.processes[&pid].run.as_ref().is_some_and(|run| run.is_up && run.incarnation == 2)).await?;
-        assert_eq!(ground.execute(pid, "lives", &[]).await?, (0, "2".to_owned()), "it has what it left");
+        let incarnation = ground.kernel.ledger.look(|world| world.processes[&pid].run.as_ref().map(|run| (run.is_up, run.incarnation)));
+        assert_eq!(incarnation, Some((true, 2)));
     }
     let failed = ground.kernel.ledger.look(|world| world.tasks.values().filter(|task| task.state == world::TaskState::Failed).count());
     assert_eq!(failed, 1);

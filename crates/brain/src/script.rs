@@ -19,6 +19,9 @@ pub struct BrainScriptError {
     pub what: String,
 }
 
+/// What the answer to a question that a kernel asks a brain is called, before its number.
+pub const ANSWER: &str = "answer.";
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct BrainScript {
     moves: Vec<Move>,
@@ -155,12 +158,26 @@ impl BrainScript {
     }
 }
 
+impl BrainScript {
+    /// Where it has no moves for an artifact that is the answer to a question, its turns are its answers, one after the other.
+    fn begin_hook(&mut self, artifact: String) {
+        let number = artifact.strip_prefix(ANSWER).and_then(|number| number.parse::<usize>().ok());
+        let Some(number) = number.filter(|_| !self.hooks.contains_key(&artifact)) else {
+            self.hook = Some((artifact, 0));
+            return;
+        };
+        let ends = self.moves.iter().enumerate().filter(|(_, next)| matches!(next, Move::Done(_))).map(|(at, _)| at + 1);
+        let begins = std::iter::once(0).chain(ends).nth(number.saturating_sub(1));
+        (self.hook, self.at) = (None, begins.unwrap_or(self.moves.len()));
+    }
+}
+
 impl Brain for BrainScript {
     fn next(&mut self, input: BrainInput) -> Pin<Box<dyn Future<Output = Result<Move, BrainFault>> + Send + '_>> {
         match input {
             BrainInput::Start { settled, resumed, further, .. } => self.begin(settled, resumed, &further),
             BrainInput::Results(mut results) => self.last = results.pop().or(self.last.take()),
-            BrainInput::Hook(HookTurn { artifact, .. }) => self.hook = Some((artifact, 0)),
+            BrainInput::Hook(HookTurn { artifact, .. }) => self.begin_hook(artifact),
             BrainInput::OwnCallAllowed(_) | BrainInput::OwnCallRefused { .. } | BrainInput::Continue => {}
         }
         let next = match &mut self.hook {
@@ -360,6 +377,12 @@ mod tests {
         assert_eq!(script.next(BrainInput::Results(Vec::new())).await.unwrap(), Move::Done("short".into()));
         assert_eq!(script.next(hook("other")).await.unwrap(), Move::Done("long".into()));
         assert_eq!(script.next(hook("none")).await.unwrap(), Move::Done(String::new()));
+        let mut answers = BrainScript::parse("say I think.\ndone one\ndone two\nhook answer.3\ndone three\n").unwrap();
+        assert_eq!(answers.next(hook("answer.2")).await.unwrap(), Move::Done("two".into()));
+        assert_eq!(answers.next(hook("answer.1")).await.unwrap(), Move::Say("I think.".into()));
+        assert_eq!(answers.next(BrainInput::Continue).await.unwrap(), Move::Done("one".into()));
+        assert_eq!(answers.next(hook("answer.3")).await.unwrap(), Move::Done("three".into()));
+        assert_eq!(answers.next(hook("answer.4")).await.unwrap(), Move::Done(String::new()));
         for (text, line) in [("hook", 1), ("hook a\nhook a", 2), ("hook a\nresult", 2)] {
             assert_eq!(BrainScript::parse(text).unwrap_err().line, line, "{text}");
         }

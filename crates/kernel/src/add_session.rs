@@ -3,11 +3,13 @@
 use crate::fork::as_own;
 use crate::queue::{check_prompt, tags};
 use crate::{Added, Kernel};
+use agent::NamedBy;
 use brain::BrainSpec;
 use ledger::unknown_task;
 use models::file_of;
 use session::{FILE_PLANNER, NewSession, PlannerSpec};
 use std::borrow::Cow;
+use std::path::Path;
 use world::event::{BudgetSet, CassetteStarted, DelegationStarted, ProcExited, ProcSpawned, SessionCreated, TaskQueued, TaskTagged};
 use world::{ActivePlan, Budget, Code, Event, Mode, Pid, Process, Refusal, Remedy, SessionLimits, Stop, TaskId, World, ZoneId, limits};
 
@@ -25,10 +27,14 @@ impl Kernel {
         }
         let zone = proposal.zone;
         let mut new = new;
-        new.terms.planner = self.planner_of(&new.terms.planner, zone)?;
         let (brain, plan_original) = match &new.fork {
             Some(fork) => (fork.brain.clone(), (!fork.is_exact).then(|| ActivePlan::GONE.to_owned())),
-            None => self.keep_plan_file(new.plan.as_deref()).await?,
+            None => {
+                let planner = self.planner_of(&new.terms.planner, zone, &new.path).await?;
+                new.terms.planner = planner.name;
+                let (plan, original) = self.keep_plan_file(new.plan.as_deref()).await?;
+                (planner.script.unwrap_or(plan), original)
+            }
         };
         // A part that another session delegates only reads.
         let discipline = self.discipline_of_new(zone, new.discipline, new.of.is_none()).await?;
@@ -118,7 +124,7 @@ impl Kernel {
     }
 
     /// A planner by its whole name. What it needs and is not there is told before anything is queued.
-    fn planner_of(&self, name: &str, zone: ZoneId) -> Result<String, Stop> {
+    async fn planner_of(&self, name: &str, zone: ZoneId, top: &Path) -> Result<ChosenPlanner, Stop> {
         let spec = PlannerSpec::parse(name)?;
         let default = self.instance.settings.in_force().model.clone();
         let (kind, model) = match &spec {
@@ -126,15 +132,25 @@ impl Kernel {
             PlannerSpec::Router(model) => ("router", model.clone().or(default)),
             PlannerSpec::Brain(brain) => {
                 let trusted = self.gate.policies.in_force(zone)?;
-                self.brains.find(brain, Some(&trusted.config))?;
-                return Ok(name.to_owned());
+                let spec = self.brains.find(brain, Some(&trusted.config))?;
+                let is_script = matches!(spec, BrainSpec::Script(_));
+                let brain = self.brain_of(zone, spec, top, NamedBy::Operator).await?;
+                return Ok(ChosenPlanner { name: format!("brain:{brain}"), script: is_script.then_some(brain) });
             }
-            PlannerSpec::File => return Ok(name.to_owned()),
+            PlannerSpec::File => return Ok(ChosenPlanner { name: name.to_owned(), script: None }),
         };
         let asked = model.as_deref().or(spec.model()).unwrap_or_default();
         self.models.model_card(Some(zone), asked)?;
-        Ok(model.map_or_else(|| kind.to_owned(), |model| format!("{kind}:{model}")))
+        Ok(ChosenPlanner { name: model.map_or_else(|| kind.to_owned(), |model| format!("{kind}:{model}")), script: None })
     }
+}
+
+/// Who plans a new session.
+struct ChosenPlanner {
+    /// As its terms name it.
+    name: String,
+    /// Where it is a script: its brain, by the blob that holds its text. The session's task names it, so that the blob is kept.
+    script: Option<String>,
 }
 
 /// Refuses terms under which a session could never do anything.

@@ -74,7 +74,7 @@ pub(crate) async fn ask_once(kernel: &Kernel, task: &Task, brain: &str, question
     let trusted = kernel.gate.policies.in_force(task.zone)?;
     let spec = kernel.brains.find(brain, Some(&trusted.config))?;
     let (pid, id) = (task.pid, Some(task.id));
-    let artifact = format!("answer.{}", kernel.ledger.task(task.id)?.artifacts.len() + 1);
+    let artifact = format!("{}{}", brain::script::ANSWER, kernel.ledger.task(task.id)?.artifacts.len() + 1);
     kernel.ledger.record(HookStarted { pid, task: id, artifact: artifact.clone() }).await?;
     let asked = Task { brain: spec.to_string(), memory: Vec::new(), ..kernel.ledger.task(task.id)? };
     let hook = StopHook { artifact: artifact.clone(), prompt: question };

@@ -448,7 +448,7 @@ impl Kernel {
     }
 
     /// The brain a task will have. A script is read and kept now, so that a later change of the file changes nothing.
-    async fn brain_of(&self, zone: ZoneId, spec: BrainSpec, top: &Path, named: NamedBy) -> Result<String, Stop> {
+    pub(crate) async fn brain_of(&self, zone: ZoneId, spec: BrainSpec, top: &Path, named: NamedBy) -> Result<String, Stop> {
         self.check_mind(Some(zone), &spec)?;
         let BrainSpec::Script(file) = &spec else { return Ok(spec.to_string()) };
         let text = read_script(top, file, named).await?;

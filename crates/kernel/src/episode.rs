@@ -45,6 +45,7 @@ pub(crate) fn start(kernel: &Arc<Kernel>, pid: Pid, id: TaskId) {
 async fn run(kernel: Arc<Kernel>, pid: Pid, id: TaskId) {
     match resume(&kernel, pid, id).await {
         Ok(heard) => {
+            kernel.tasks.unreadable.lock().remove(&id);
             if let Err(stop) = kernel.take_up_unheard(id, heard).await {
                 world::log!("skep: what was said to {id} at its end waits: {stop}");
             }

@@ -28,6 +28,8 @@ pub struct Tasks {
     pub counted: Arc<CountedWorks>,
     /// Brains that are told when something in their room must wait for a person.
     waiters: Mutex<HashMap<TaskId, mpsc::UnboundedSender<ReviewId>>>,
+    /// How often in a row a task could not go on because a file could not be read or written.
+    pub(crate) unreadable: Mutex<HashMap<TaskId, u32>>,
     /// Rung when an episode has left the table, which is just after its last record.
     pub(crate) left: Notify,
     /// Rung when a task may have become ready.
@@ -44,6 +46,7 @@ impl Tasks {
             pieces: PieceCache::default(),
             counted: Arc::new(CountedWorks::new(hold)),
             waiters: Mutex::default(),
+            unreadable: Mutex::default(),
             left: Notify::new(),
             ready: Notify::new(),
         }

@@ -9,6 +9,8 @@ use world::{Code, Fault, FaultKind, Pid, RetryCause, Stop, Task, TaskId};
 
 /// How long to wait before a task that the disk stopped is tried again.
 const RETRY_MS: u64 = 1_000;
+/// How often in a row it is tried again where a file cannot be read or written and the disk is not full: what is still so then does not pass.
+const IO_TRIES_MAX: u32 = 5;
 /// Files that a brain wrote without asking and that have a record each.
 const UNASKED_MAX: usize = 10;
 
@@ -65,11 +67,15 @@ pub(super) async fn unasked(kernel: &Kernel, task: &Task, written: &[String]) ->
     Ok(EpisodeEnd::Stopped { reason, cause: RetryCause::Fault })
 }
 
-/// A task ends with the reason for its end on record. Where nothing can be recorded it waits for better times.
+/// A task ends with the reason for its end on record. Where nothing can be recorded it waits for better times, and where a file cannot be read or
+/// written some seconds.
 pub(super) async fn fail_or_retry(kernel: &Kernel, pid: Pid, id: TaskId, stop: Stop) {
     let (reason, waits) = match &stop {
         Stop::Refused(refusal) => (refusal.reason.clone(), false),
-        Stop::Failed(fault) => (fault.to_string(), matches!(fault.kind, FaultKind::DiskFull | FaultKind::Io | FaultKind::Stopping)),
+        Stop::Failed(fault) => {
+            let may_pass = fault.kind == FaultKind::Io && tries(kernel, id) < IO_TRIES_MAX;
+            (fault.to_string(), may_pass || matches!(fault.kind, FaultKind::DiskFull | FaultKind::Stopping))
+        }
     };
     // What was cut short on purpose is taken up again, and has not failed.
     let is_left = kernel.ledger.look(|world| world.tasks.get(&id).is_some_and(|task| task.paused_for.is_some() || task.state.at_rest()));
@@ -91,10 +97,21 @@ pub(super) async fn fail_or_retry(kernel: &Kernel, pid: Pid, id: TaskId, stop: S
         }
         None => fail(kernel, pid, id, advised).await.map_err(|fault| fault.to_string()),
     };
-    if let Err(why) = failed {
-        world::log!("skep: {id} waits: {why}");
-        tokio::time::sleep(Duration::from_millis(RETRY_MS)).await;
+    match failed {
+        Ok(()) => drop(kernel.tasks.unreadable.lock().remove(&id)),
+        Err(why) => {
+            world::log!("skep: {id} waits: {why}");
+            tokio::time::sleep(Duration::from_millis(RETRY_MS)).await;
+        }
     }
+}
+
+/// Counts one more try of a task in a row.
+fn tries(kernel: &Kernel, id: TaskId) -> u32 {
+    let mut unreadable = kernel.tasks.unreadable.lock();
+    let tries = unreadable.entry(id).or_default();
+    *tries += 1;
+    *tries
 }
 
 /// Why a task could not go on, where going on later can help.

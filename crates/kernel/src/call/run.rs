@@ -58,7 +58,7 @@ async fn carry_out(
     let output = tokio::select! {
         biased;
         refusal = cancelled(kernel, request, &hold) => Err(Stop::Refused(refusal)),
-        refusal = time_limit(permit, request) => Err(Stop::Refused(refusal)),
+        refusal = time_limit(permit, request, facts.root.room()) => Err(Stop::Refused(refusal)),
         output = work => output,
     };
     let closed = close(kernel, facts.root.room(), network, job, output.is_err()).await;
@@ -156,8 +156,8 @@ async fn cancelled(kernel: &Kernel, request: &Request, hold: &WorkGuard) -> Refu
     }
 }
 
-/// Comes back when the call has lasted as long as its grant or its step allows.
-async fn time_limit(permit: &Permit, request: &Request) -> Refusal {
+/// Comes back when the call has lasted as long as its grant or its step allows. While its room is paused no time passes for it.
+async fn time_limit(permit: &Permit, request: &Request, room: Option<&sandbox::Workspace>) -> Refusal {
     let granted = permit.constraints().and_then(|constraints| constraints.max_duration_ms).map(Duration::from_millis);
     let (max, whose) = match (granted, request.time_max) {
         (Some(granted), Some(own)) if own < granted => (own, "step"),
@@ -165,7 +165,10 @@ async fn time_limit(permit: &Permit, request: &Request) -> Refusal {
         (None, Some(own)) => (own, "step"),
         (None, None) => std::future::pending().await,
     };
-    tokio::time::sleep(max).await;
+    match room {
+        Some(room) => room.awake(max).await,
+        None => tokio::time::sleep(max).await,
+    }
     let refusal = Refusal::new(Code::Exhausted, format!("it was stopped after the {} ms that its {whose} allows", max.as_millis()));
     refusal.detail(serde_json::json!({ gate::TIMED_OUT: true }))
 }

@@ -10,7 +10,7 @@ use crate::{Gate, Request};
 use policy::{Explanation, Policy, RealPath, Standing, TokenFacts, Verdict};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use world::{Alternative, Ban, BootTime, Code, Grant, GrantId, Pid, Process, Refusal, Task, TaskId, ToolList, Used, World};
+use world::{Alternative, Ban, BootTime, Code, Grant, GrantId, Pid, Process, Refusal, SessionTerms, Task, TaskId, ToolList, Used, World};
 
 impl CallFacts {
     /// What is said of one path of a call that has many.
@@ -173,6 +173,13 @@ impl CallerRights {
     pub fn within_session(mut self, world: &World, task: Option<TaskId>) -> CallerRights {
         self.scopes = scopes_of(world, task).into_iter().map(SessionScope::of_paths_and_hosts).collect();
         self.workflow = WorkflowHold::of_merge(world, task);
+        self
+    }
+
+    /// The same within the terms of a session that there is not yet.
+    #[must_use]
+    pub fn within_terms(mut self, terms: &SessionTerms) -> CallerRights {
+        self.scopes = vec![SessionScope::of_terms(terms)];
         self
     }
 

@@ -4,7 +4,7 @@
 
 use policy::RealPath;
 use workflow::{CallScope, ScopeVerdict, judge_scope};
-use world::{Code, PlanConstraints, PolicyProfile, Refusal, TaskId, World};
+use world::{Code, PlanConstraints, PolicyProfile, Refusal, SessionTerms, TaskId, World};
 
 /// Who denies or asks about a call that a session's terms narrow.
 pub const SESSION_TERMS: &str = "session-terms";
@@ -12,7 +12,8 @@ pub const SESSION_TERMS: &str = "session-terms";
 /// The terms of one session, as far as they narrow its calls.
 #[derive(Clone, Debug)]
 pub(crate) struct SessionScope {
-    of: TaskId,
+    /// `None` where there is no session yet.
+    of: Option<TaskId>,
     profile: PolicyProfile,
     constraints: PlanConstraints,
 }
@@ -31,7 +32,7 @@ pub(crate) fn scopes_of(world: &World, task: Option<TaskId>) -> Vec<SessionScope
         let Some(session) = world.tasks.get(&id).and_then(|task| task.session.as_deref()) else { break };
         let (profile, constraints) = (&session.terms.profile, &session.terms.constraints);
         if *profile != PolicyProfile::default() || *constraints != PlanConstraints::default() {
-            scopes.push(SessionScope { of: id, profile: profile.clone(), constraints: constraints.clone() });
+            scopes.push(SessionScope { of: Some(id), profile: profile.clone(), constraints: constraints.clone() });
         }
         at = session.of;
     }
@@ -39,6 +40,11 @@ pub(crate) fn scopes_of(world: &World, task: Option<TaskId>) -> Vec<SessionScope
 }
 
 impl SessionScope {
+    /// Of a session that somebody may begin.
+    pub fn of_terms(terms: &SessionTerms) -> SessionScope {
+        SessionScope { of: None, profile: terms.profile.clone(), constraints: terms.constraints.clone() }
+    }
+
     /// The same for what is no call of the session's own: a job's connection, or a path of its merge. Which tools its plans may use says nothing of those.
     pub fn of_paths_and_hosts(mut self) -> SessionScope {
         self.constraints.tool_allowlist.clear();
@@ -67,7 +73,8 @@ impl SessionScope {
             ScopeVerdict::Unrestricted => None,
             ScopeVerdict::Ask(why) => Some(ScopeObjection::Ask(why)),
             ScopeVerdict::Denied(why) => {
-                let refusal = Refusal::new(Code::Denied, format!("the terms of {} do not allow it: {why}", self.of));
+                let whose = self.of.map_or_else(|| "the terms".to_owned(), |of| format!("the terms of {of}"));
+                let refusal = Refusal::new(Code::Denied, format!("{whose} do not allow it: {why}"));
                 Some(ScopeObjection::Deny(refusal.hint("stay within the terms; only a new session has others")))
             }
         }

@@ -151,14 +151,17 @@ pub(crate) async fn explain(
     kernel: &Kernel,
     request: &Request,
     candidate: Option<&Arc<TrustedPolicy>>,
+    terms: Option<&world::SessionTerms>,
 ) -> Result<policy::Explanation, Stop> {
     let tool = kernel.tools.find(request)?;
     if let Some(adapted) = tool.adapted(&request.input) {
         let (name, input) = adapted?;
-        return Box::pin(explain(kernel, &Request { tool: name.to_owned(), input, ..request.clone() }, candidate)).await;
+        return Box::pin(explain(kernel, &Request { tool: name.to_owned(), input, ..request.clone() }, candidate, terms)).await;
     }
     let purpose = candidate.map_or(FactsPurpose::Explain, FactsPurpose::ExplainOther);
     let facts = facts::gather_for(kernel, request, tool, purpose).await?;
     let call = &facts.gate.call;
-    Ok(call.explain_by(&candidate.unwrap_or(&call.trusted).policy, &kernel.gate.rights(call)))
+    let rights = kernel.gate.rights(call);
+    let rights = if let Some(terms) = terms { rights.within_terms(terms) } else { rights };
+    Ok(call.explain_by(&candidate.unwrap_or(&call.trusted).policy, &rights))
 }

@@ -28,7 +28,7 @@ impl Kernel {
         let pid = task.map(|task| self.ledger.task(task)).transpose()?.map_or(Pid::OPERATOR, |task| task.pid);
         let request = Request::new(pid, task, zone, tool, input);
         let candidate = if candidate { Some(self.gate.candidate(zone, &read_bundle(&top).await?.0)?) } else { None };
-        call::explain(self, &request, candidate.as_ref()).await
+        call::explain(self, &request, candidate.as_ref(), None).await
     }
 
     /// Says what critics and the policy in force have against a plan.

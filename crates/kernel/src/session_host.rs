@@ -12,7 +12,7 @@ use session::{Foreseen, HostFuture, NewSession, PREEMPTED, RoomSlots, SessionHos
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use tool::{Access, NamedPath, Real, ResolvedPath};
-use world::{CallId, Code, Fault, Refusal, StepIncrement, Stop, Task, TaskId};
+use world::{CallId, Code, Fault, Refusal, SessionTerms, StepIncrement, Stop, Task, TaskId};
 
 impl SessionHost for Kernel {
     fn ledger(&self) -> &Arc<Ledger> {
@@ -43,9 +43,9 @@ impl SessionHost for Kernel {
         call::run(self, request)
     }
 
-    fn foresee<'a>(&'a self, request: &'a Request) -> HostFuture<'a, Result<Foreseen, Stop>> {
+    fn foresee<'a>(&'a self, request: &'a Request, terms: Option<&'a SessionTerms>) -> HostFuture<'a, Result<Foreseen, Stop>> {
         Box::pin(async move {
-            let explained = match call::explain(self, request, None).await {
+            let explained = match call::explain(self, request, None, terms).await {
                 Ok(explained) => explained,
                 Err(Stop::Refused(refusal)) => return Ok(Foreseen::Denied(refusal)),
                 Err(failed) => return Err(failed),

@@ -7,7 +7,7 @@ use crate::checkpoint::PlanTally;
 use crate::meeting::Meetings;
 use crate::outputs::{KeptPlan, StepOutputs, read_plan};
 use crate::resume::RecordedEnds;
-use crate::step::{Attempt, AttemptEnd, attempt, judge};
+use crate::step::{Attempt, AttemptEnd, attempt, judge_exactly};
 use crate::work::SessionWork;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
@@ -89,7 +89,7 @@ impl NextAttempt {
 
 impl<'a> PlanRun<'a> {
     async fn new(work: &'a SessionWork, kept: KeptPlan, active: &ActivePlan) -> Result<PlanRun<'a>, Stop> {
-        let outputs = StepOutputs::of(&kept);
+        let outputs = StepOutputs::of(&kept, &work.terms.constraints.success_criteria);
         let plan = kept.plan;
         let no_graph = |findings| Fault::new(FaultKind::Bug, "an accepted plan has no order", format!("{findings:?}"));
         let graph = PlanGraph::new(&plan).map_err(no_graph)?;
@@ -130,9 +130,10 @@ impl<'a> PlanRun<'a> {
             let step = &self.plan.steps[index];
             let Some(known) = active.begun.get(&step.step_id) else { continue };
             let end = match known.call {
-                Some(call) => {
-                    recorded.end_of(self.work, &step.tool_ref.name, call)?.map(|end| judge(step, self.work.run_mode(), Some(call), end))
-                }
+                Some(call) => match recorded.end_of(self.work, &step.tool_ref.name, call)? {
+                    Some(end) => Some(judge_exactly(self.work, step, Some(call), end)?),
+                    None => None,
+                },
                 None => None,
             };
             if known.status == StepStatus::Running {
@@ -227,7 +228,7 @@ impl<'a> PlanRun<'a> {
             match self.outputs.bind(step) {
                 Ok(input) => {
                     let place = StepRef { plan: self.number, step: step.step_id.clone(), attempt: next.attempt };
-                    let (is_handed_on, over) = (self.outputs.is_needed(&step.step_id), self.over.subscribe());
+                    let (is_handed_on, over) = (self.outputs.is_wanted(&step.step_id), self.over.subscribe());
                     begins.push((next, Attempt { step: step.clone(), place, input, is_handed_on, was_lost: next.was_lost, over }));
                 }
                 // A dry run has no outputs that an input could be taken from.

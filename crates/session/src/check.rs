@@ -1,7 +1,7 @@
 //! A plan that somebody wants looked at, and not carried out.
 
 use crate::catalog::RegistryCatalog;
-use crate::{Foreseen, SessionHost, preflight};
+use crate::{SessionHost, preflight};
 use gate::Request;
 use serde_json::Value;
 use workflow::{CriticContext, Plan, criticize};
@@ -17,8 +17,8 @@ pub struct CheckedPlan {
     pub most: Option<PlanCost>,
 }
 
-/// Reads a plan and says what critics and the policy in force have against it. Nothing is recorded and nothing runs. The gate is asked as if the operator made each call: rules
-/// about sessions speak when the plan is carried out.
+/// Reads a plan and says what critics, the policy in force and the terms have against it. Nothing is recorded and nothing runs. The gate is asked as if the operator made each
+/// call: rules about sessions speak when the plan is carried out.
 pub async fn check_plan(host: &dyn SessionHost, zone: ZoneId, text: &str, terms: &SessionTerms) -> Result<CheckedPlan, Stop> {
     let plan = match Plan::parse(text, terms.agentic) {
         Ok(plan) => plan,
@@ -32,14 +32,7 @@ pub async fn check_plan(host: &dyn SessionHost, zone: ZoneId, text: &str, terms:
     findings.extend(preflight::marked(&plan));
     for (index, step) in plan.steps.iter().enumerate().filter(|(_, step)| step.input_from.is_empty()) {
         let request = Request::new(Pid::OPERATOR, None, zone, &step.tool_ref.name, Value::Object(step.input.clone()));
-        let told = |message: String, blocks| PlanFinding { critic: "policy".to_owned(), at: format!("steps[{index}]"), message, blocks };
-        match host.foresee(&request).await? {
-            Foreseen::Allowed => {}
-            Foreseen::Reviewed(reasons) => findings.push(told(format!("a person would be asked: {}", reasons.join("; ")), false)),
-            // What a tool does not take, a critic has told already.
-            Foreseen::Denied(refusal) if refusal.code == world::Code::BadInput || refusal.code == world::Code::NotFound => {}
-            Foreseen::Denied(refusal) => findings.push(told(format!("it would be denied: {}", refusal.reason), true)),
-        }
+        findings.extend(preflight::finding_of(index, host.foresee(&request, Some(terms)).await?));
     }
     Ok(CheckedPlan { plan: Some(plan), findings, most })
 }

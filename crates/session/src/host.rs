@@ -7,7 +7,7 @@ use models::Models;
 use serde_json::Value;
 use std::pin::Pin;
 use std::sync::Arc;
-use world::{CallId, Fault, Refusal, StepIncrement, Stop, Task, TaskId};
+use world::{CallId, Fault, Refusal, SessionTerms, StepIncrement, Stop, Task, TaskId};
 
 pub type HostFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -33,8 +33,8 @@ pub trait SessionHost: Send + Sync {
     /// Carries one call from request to outcome.
     fn call<'a>(&'a self, request: &'a Request) -> HostFuture<'a, Result<CallOutcome, Fault>>;
 
-    /// What would be said of a call. Nothing is recorded and nothing runs.
-    fn foresee<'a>(&'a self, request: &'a Request) -> HostFuture<'a, Result<Foreseen, Stop>>;
+    /// What would be said of a call, within the terms of a session that there is not yet where some are given. Nothing is recorded and nothing runs.
+    fn foresee<'a>(&'a self, request: &'a Request, terms: Option<&'a SessionTerms>) -> HostFuture<'a, Result<Foreseen, Stop>>;
 
     /// Ends one call that runs, with everything of it: when this is over, nothing of it runs any more.
     fn cancel_call<'a>(&'a self, call: CallId, why: &'a str) -> HostFuture<'a, Result<(), Stop>>;

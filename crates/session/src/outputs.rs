@@ -8,7 +8,7 @@ use journal::REDACTED;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
-use workflow::{Plan, PlanStep, StepFailure, bind_input, step_error};
+use workflow::{Criterion, Plan, PlanStep, StepFailure, bind_input, step_error};
 use world::{ActivePlan, CallId, Event, Fault, FaultKind, StepError, Stop, exact_output};
 
 /// The plan in force.
@@ -43,20 +43,31 @@ pub(crate) fn read_plan(work: &SessionWork, active: &ActivePlan) -> Result<KeptP
 pub(crate) struct StepOutputs {
     is_exact_plan: bool,
     needed: HashSet<String>,
+    /// Steps whose outputs criteria are asked of.
+    judged: HashSet<String>,
     values: HashMap<String, Value>,
     /// Steps whose output held a secret that is not kept any more.
     gone: HashSet<String>,
 }
 
 impl StepOutputs {
-    pub fn of(kept: &KeptPlan) -> StepOutputs {
+    /// For a plan, and what the session's task wants in the end.
+    pub fn of(kept: &KeptPlan, wanted: &[String]) -> StepOutputs {
         let needed = kept.plan.steps.iter().flat_map(|step| step.input_from.values()).map(|from| from.step.clone()).collect();
-        StepOutputs { is_exact_plan: kept.is_exact, needed, values: HashMap::new(), gone: HashSet::new() }
+        let own = kept.plan.steps.iter().filter(|step| !step.success_criteria.is_empty()).map(|step| step.step_id.clone());
+        let of_task = wanted.iter().filter_map(|text| Criterion::parse(text).ok()).map(|criterion| criterion.first_name().to_owned());
+        let judged = own.chain(of_task).collect();
+        StepOutputs { is_exact_plan: kept.is_exact, needed, judged, values: HashMap::new(), gone: HashSet::new() }
     }
 
     /// Whether another step takes its input from this one.
-    pub fn is_needed(&self, step: &str) -> bool {
+    fn is_needed(&self, step: &str) -> bool {
         self.needed.contains(step)
+    }
+
+    /// Whether somebody is to have exactly what this step gave: another step, or a criterion.
+    pub fn is_wanted(&self, step: &str) -> bool {
+        self.is_needed(step) || self.judged.contains(step)
     }
 
     /// Keeps what a step gave, exactly. `told` is what its caller heard, or what its record says.
@@ -64,7 +75,7 @@ impl StepOutputs {
         if !self.is_needed(&step.step_id) {
             return Ok(());
         }
-        let value = match exact_value(work, step, call)? {
+        let value = match exact_value(work, &step.step_id, &step.tool_ref.name, call)? {
             Some(exact) => exact,
             None if has_mark(&told) => {
                 self.gone.insert(step.step_id.clone());
@@ -101,8 +112,8 @@ struct ExactOutput {
 }
 
 /// What a step gave, where its record does not say it exactly.
-fn exact_value(work: &SessionWork, step: &PlanStep, call: Option<CallId>) -> Result<Option<Value>, Stop> {
-    let (ledger, name) = (work.host.ledger(), exact_output(work.id, &step.step_id));
+pub(crate) fn exact_value(work: &SessionWork, step: &str, tool: &str, call: Option<CallId>) -> Result<Option<Value>, Stop> {
+    let (ledger, name) = (work.host.ledger(), exact_output(work.id, step));
     if !ledger.journal().vault().has(&name) {
         return Ok(None);
     }
@@ -113,7 +124,7 @@ fn exact_value(work: &SessionWork, step: &PlanStep, call: Option<CallId>) -> Res
     if Some(exact.call) != call {
         return Ok(None);
     }
-    Ok(match work.host.tools().get(&step.tool_ref.name).filter(|tool| tool.is_adapted()) {
+    Ok(match work.host.tools().get(tool).filter(|tool| tool.is_adapted()) {
         Some(tool) => tool.adapted_output(work.run_mode(), exact.value).ok(),
         None => Some(exact.value),
     })

@@ -55,15 +55,20 @@ pub(crate) async fn look_ahead(work: &SessionWork, plan: &Plan) -> Result<Vec<Pl
         }
         let input = Value::Object(step.input.clone());
         let request = Request { run_mode: work.run_mode(), ..Request::new(work.pid, Some(work.id), work.zone, &step.tool_ref.name, input) };
-        let at = format!("steps[{index}]");
-        let told = |message: String, blocks: bool| PlanFinding { critic: POLICY.to_owned(), at: at.clone(), message, blocks };
-        match work.host.foresee(&request).await? {
-            Foreseen::Allowed => {}
-            Foreseen::Reviewed(reasons) => findings.push(told(format!("a person would be asked: {}", reasons.join("; ")), false)),
-            // What an earlier step makes is not there yet; what a tool does not take, another critic tells.
-            Foreseen::Denied(refusal) if !matches!(refusal.code, Code::Denied | Code::Untrusted | Code::Unsupported) => {}
-            Foreseen::Denied(refusal) => findings.push(told(format!("it would be denied: {}", refusal.reason), true)),
-        }
+        findings.extend(finding_of(index, work.host.foresee(&request, None).await?));
     }
     Ok(findings)
+}
+
+/// What is told of a step by what the gate would say of it.
+pub(crate) fn finding_of(index: usize, foreseen: Foreseen) -> Option<PlanFinding> {
+    let told =
+        |message: String, blocks: bool| Some(PlanFinding { critic: POLICY.to_owned(), at: format!("steps[{index}]"), message, blocks });
+    match foreseen {
+        Foreseen::Allowed => None,
+        Foreseen::Reviewed(reasons) => told(format!("a person would be asked: {}", reasons.join("; ")), false),
+        // What an earlier step makes is not there yet; what a tool does not take, another critic tells.
+        Foreseen::Denied(refusal) if !matches!(refusal.code, Code::Denied | Code::Untrusted | Code::Unsupported) => None,
+        Foreseen::Denied(refusal) => told(format!("it would be denied: {}", refusal.reason), true),
+    }
 }

@@ -3,17 +3,18 @@
 //! **Invariant.** No tool runs, no model is asked and nothing is recorded. The first place where the record does not follow from what came before it is told.
 
 use crate::catalog::RegistryCatalog;
-use crate::outputs::{KeptPlan, StepOutputs, read_plan};
+use crate::outputs::{KeptPlan, StepOutputs, exact_value, has_mark, read_plan};
 use crate::resume::{RecordedEnds, lineage};
 use crate::step::{AttemptEnd, judge, judge_refusal};
 use crate::work::SessionWork;
 use crate::{FILE_PLANNER, SessionHost};
+use gate::CallEnd;
 use journal::Filter;
 use ledger::event_of;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
-use workflow::{CriticContext, FailurePolicy, Plan, PlanGraph, ReadyQueue, criticize, footprints, read_response};
+use workflow::{CriticContext, FailurePolicy, Plan, PlanGraph, PlanStep, ReadyQueue, criticize, footprints, read_response};
 use world::event::{CallAdmitted, CallRefused, PlanAccepted, PlanCriticized, SessionCheckpointed, StepFinished, StepStarted};
 use world::{ActivePlan, CallId, Event, PlanFinding, Refusal, StepStates, StepStatus, Stop, TaskId};
 
@@ -218,7 +219,7 @@ impl Course {
         }
         let Ok(graph) = PlanGraph::new(&kept.plan) else { return Ok(Some(format!("plan {number} has no order"))) };
         let queue = ReadyQueue::new(graph, &footprints(&kept.plan, &RegistryCatalog(self.work.host.tools().clone())));
-        let outputs = StepOutputs::of(&kept);
+        let outputs = StepOutputs::of(&kept, &[]);
         let KeptPlan { plan, .. } = kept;
         let places = plan.steps.iter().enumerate().map(|(place, step)| (step.step_id.clone(), place)).collect();
         let (inputs, skips, attempts) = (HashMap::new(), BTreeSet::new(), BTreeMap::new());
@@ -276,7 +277,7 @@ impl Course {
             }
         } else if let Some(call) = end.call {
             let again = match (self.ends.end_of(&work, &step.tool_ref.name, call)?, self.refusals.get(&call)) {
-                (Some(came), _) => Some(judge(&step, work.run_mode(), Some(call), came)),
+                (Some(came), _) => judged_again(&work, &self.ends, &step, end, came)?,
                 (None, Some(CallRefused { code, reason, rules, .. })) => {
                     Some(judge_refusal(Some(call), &Refusal::new(*code, reason.clone()), rules))
                 }
@@ -338,4 +339,31 @@ impl Course {
         let place = *plan.places.get(step)?;
         Some((plan, place))
     }
+}
+
+/// What a step comes to by its record. Where criteria were asked of what no record has, secrets or more than is kept, their word then counts.
+fn judged_again(
+    work: &SessionWork,
+    ends: &RecordedEnds,
+    step: &PlanStep,
+    recorded: &StepFinished,
+    came: CallEnd,
+) -> Result<Option<AttemptEnd>, Stop> {
+    let (tool, call, mode) = (&step.tool_ref.name, recorded.call, work.run_mode());
+    if step.success_criteria.is_empty() {
+        return Ok(Some(judge(step, mode, call, came, None)));
+    }
+    let exact = match (exact_value(work, &step.step_id, tool, call)?, call) {
+        (Some(exact), _) => Some(exact),
+        (None, Some(call)) => ends.whole_of(work, tool, call)?.filter(|whole| !has_mark(whole)),
+        (None, None) => None,
+    };
+    Ok(match exact {
+        Some(exact) => Some(judge(step, mode, call, came, Some(&exact))),
+        None if recorded.status == StepStatus::Succeeded => {
+            let unasked = PlanStep { success_criteria: Vec::new(), ..step.clone() };
+            Some(judge(&unasked, mode, call, came, None))
+        }
+        None => None,
+    })
 }

@@ -102,6 +102,20 @@ impl RecordedEnds {
         self.ends.insert(end.call, end);
     }
 
+    /// What a call gave, whole, but for the secrets that no record has; `None` where that is not kept.
+    pub fn whole_of(&self, work: &SessionWork, tool: &str, call: CallId) -> Result<Option<Value>, Stop> {
+        let Some(end) = self.ends.get(&call) else { return Ok(None) };
+        let value = match &end.blob {
+            None => Some(end.output.clone()),
+            Some(blob) => work.host.ledger().blob_if_kept(blob)?.map(|bytes| parse_kept(&bytes)).transpose()?,
+        };
+        let adapted = work.host.tools().get(tool).filter(|tool| tool.is_adapted() && end.ok);
+        Ok(match (adapted, value) {
+            (Some(tool), Some(value)) => tool.adapted_output(work.run_mode(), value).ok(),
+            (_, value) => value,
+        })
+    }
+
     /// How a call of this tool ended, as its caller was told; `None` where nobody knows.
     pub fn end_of(&self, work: &SessionWork, tool: &str, call: CallId) -> Result<Option<CallEnd>, Stop> {
         let Some(end) = self.ends.get(&call) else { return Ok(None) };
@@ -110,8 +124,7 @@ impl RecordedEnds {
             None => end.output.clone(),
             Some(blob) => match work.host.ledger().blob_if_kept(blob)? {
                 Some(bytes) => {
-                    let broken = |error| Fault::new(FaultKind::Bug, "a kept output cannot be read", error);
-                    let mut whole: Value = serde_json::from_slice(&bytes).map_err(broken)?;
+                    let mut whole = parse_kept(&bytes)?;
                     if let (Some(tool), Some(trusted)) = (registered, work.host.gate().policies.trusted(work.zone)?) {
                         trusted.sanitizer.clean(tool.manifest(), &mut whole);
                     }
@@ -128,4 +141,8 @@ impl RecordedEnds {
         }
         Ok(Some(CallEnd::Done { ok: end.ok, value }))
     }
+}
+
+fn parse_kept(bytes: &[u8]) -> Result<Value, Fault> {
+    serde_json::from_slice(bytes).map_err(|error| Fault::new(FaultKind::Bug, "a kept output cannot be read", error))
 }

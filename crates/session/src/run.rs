@@ -5,7 +5,10 @@
 use crate::carry_out::{PlanEnd, carry_out};
 use crate::course::{self, Course, after_plan, at_end, done};
 use crate::outputs::{forget_earlier, read_plan};
+use crate::planner::open_planner;
+use crate::planner_spec::PlannerSpec;
 use crate::planning::{Planned, make_plan};
+use crate::resume::PlanningPast;
 use crate::work::SessionWork;
 use crate::{PREEMPTED, SessionEnd, SessionHost};
 use std::sync::Arc;
@@ -89,10 +92,17 @@ async fn next(work: &SessionWork) -> Result<Course, Stop> {
         return after_plan(work, &task).await;
     }
     Ok(match failure {
-        // Asked once more with what failed; then what fails is the end.
-        Some(PlanFailure { wants_another: true, .. }) if plans <= 1 => Course::PlanAgain,
+        Some(PlanFailure { wants_another: true, .. }) if may_replan(work, plans)? => Course::PlanAgain,
         Some(PlanFailure { reason, .. }) => Course::End(SessionEnd::Failed(reason)),
         None => Course::End(done(work, &task)?),
+    })
+}
+
+/// A planner is asked once more with what failed, and then what fails is the end. A file has as many plans as stand in it.
+fn may_replan(work: &SessionWork, plans: u32) -> Result<bool, Stop> {
+    Ok(match PlannerSpec::parse(&work.terms.planner)? {
+        PlannerSpec::File => open_planner(work)?.has_more(PlanningPast::read(work)?.received),
+        PlannerSpec::Model(_) | PlannerSpec::Router(_) | PlannerSpec::Brain(_) => plans <= 1,
     })
 }
 

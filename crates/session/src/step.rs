@@ -1,5 +1,6 @@
 //! One attempt at one step: its input put together, its call made, and what came of it judged.
 
+use crate::outputs::exact_value;
 use crate::slots::{RoomSlot, SlotOrder};
 use crate::work::SessionWork;
 use gate::{CallEnd, CallOutcome, Request, SESSION_TERMS, TIMED_OUT};
@@ -47,7 +48,7 @@ pub(crate) struct Attempt {
     pub step: PlanStep,
     pub place: StepRef,
     pub input: Value,
-    /// Another step takes its input from what it gives.
+    /// Another step takes its input from what it gives, or a criterion asks about it.
     pub is_handed_on: bool,
     pub was_lost: bool,
     /// Says when nothing is to wait any longer.
@@ -71,7 +72,7 @@ pub(crate) async fn attempt(work: SessionWork, attempt: Attempt) -> AttemptEnd {
         // The end of a phase is no tool of the registry; the door knows it.
         if tool == PLAN_COMPLETE {
             return match work.host.call(&request).await {
-                Ok(outcome) => judge_outcome(&step, mode, outcome),
+                Ok(outcome) => judge_outcome(&work, &step, outcome),
                 Err(fault) => AttemptEnd::Broken(fault.into()),
             };
         }
@@ -85,7 +86,7 @@ pub(crate) async fn attempt(work: SessionWork, attempt: Attempt) -> AttemptEnd {
     // Only what is done in earnest has a room.
     if manifest.room != Room::Sandbox || mode != RunMode::Live {
         return match work.host.call(&request).await {
-            Ok(outcome) => judge_outcome(&step, mode, outcome),
+            Ok(outcome) => judge_outcome(&work, &step, outcome),
             Err(fault) => AttemptEnd::Broken(fault.into()),
         };
     }
@@ -103,7 +104,7 @@ pub(crate) async fn attempt(work: SessionWork, attempt: Attempt) -> AttemptEnd {
     };
     let may_repeat = registered.reads_only(&request.input);
     match call_in_room(&work, &request, may_repeat, slot).await {
-        Ok(Some(outcome)) => judge_outcome(&step, mode, outcome),
+        Ok(Some(outcome)) => judge_outcome(&work, &step, outcome),
         Ok(None) => AttemptEnd::Displaced,
         Err(stop) => AttemptEnd::Broken(stop),
     }
@@ -150,11 +151,11 @@ fn open_call(work: &SessionWork, request: &Request) -> Option<CallId> {
     known.ok().flatten()
 }
 
-fn judge_outcome(step: &PlanStep, mode: RunMode, outcome: CallOutcome) -> AttemptEnd {
+fn judge_outcome(work: &SessionWork, step: &PlanStep, outcome: CallOutcome) -> AttemptEnd {
     let CallOutcome { call, end, rules, .. } = outcome;
     match &end {
         CallEnd::Refused(refusal) => judge_refusal(call, refusal, &rules),
-        _ => judge(step, mode, call, end),
+        _ => judge_exactly(work, step, call, end).unwrap_or_else(AttemptEnd::Broken),
     }
 }
 
@@ -166,12 +167,21 @@ pub(crate) fn judge_refusal(call: Option<CallId>, refusal: &Refusal, rules: &[St
     }
 }
 
-/// What the end of a call is for its step.
-pub(crate) fn judge(step: &PlanStep, mode: RunMode, call: Option<CallId>, end: CallEnd) -> AttemptEnd {
+/// What the end of a call is for its step, by exactly what it gave: what is told of it may be shortened, cleaned and without its secrets.
+pub(crate) fn judge_exactly(work: &SessionWork, step: &PlanStep, call: Option<CallId>, end: CallEnd) -> Result<AttemptEnd, Stop> {
+    let exact = match step.success_criteria.is_empty() {
+        true => None,
+        false => exact_value(work, &step.step_id, &step.tool_ref.name, call)?,
+    };
+    Ok(judge(step, work.run_mode(), call, end, exact.as_ref()))
+}
+
+/// What the end of a call is for its step. `exact` is what criteria are asked of, where that is not what its caller was told.
+pub(crate) fn judge(step: &PlanStep, mode: RunMode, call: Option<CallId>, end: CallEnd, exact: Option<&Value>) -> AttemptEnd {
     match end {
         CallEnd::Done { ok: true, value } => {
             // A dry run only says what would be done.
-            let met = if mode == RunMode::DryRun { Ok(()) } else { check_success(&step.success_criteria, &value) };
+            let met = if mode == RunMode::DryRun { Ok(()) } else { check_success(&step.success_criteria, exact.unwrap_or(&value)) };
             match met {
                 Ok(()) => AttemptEnd::Succeeded { call, value },
                 Err(error) => AttemptEnd::Failed { call, error, may_retry: StepFailure::CriteriaUnmet.may_pass_later() },

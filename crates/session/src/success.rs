@@ -1,8 +1,8 @@
 //! What the task of a session wants of it in the end: criteria over the outputs of all its steps, by their ids.
 
+use crate::outputs::{exact_value, has_mark};
 use crate::resume::RecordedEnds;
 use crate::work::SessionWork;
-use gate::CallEnd;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, HashSet};
 use workflow::{Criterion, check_success};
@@ -40,9 +40,12 @@ fn outputs(work: &SessionWork, names: &HashSet<&str>) -> Result<Map<String, Valu
     let mut outputs = Map::new();
     for (step, call) in calls {
         let tool = tools.get(&step).map(String::as_str).unwrap_or_default();
-        if let Some(CallEnd::Done { value, .. }) = recorded.end_of(work, tool, call)? {
-            outputs.insert(step, value);
-        }
+        let whole = match exact_value(work, &step, tool, Some(call))? {
+            Some(exact) => Some(exact),
+            // Of what held a secret that is not kept any more nothing can be said.
+            None => recorded.whole_of(work, tool, call)?.filter(|whole| !has_mark(whole)),
+        };
+        outputs.extend(whole.map(|whole| (step, whole)));
     }
     Ok(outputs)
 }

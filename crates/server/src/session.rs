@@ -9,6 +9,7 @@ use crate::view::{self, TaskExtras};
 use kernel::{Kernel, NewSession, Reexecution};
 use report::SessionReport;
 use std::sync::Arc;
+use std::time::Duration;
 use wire::method::journal::{FindingView, RecordFilter};
 use wire::method::memory::LessonView;
 use wire::method::session::{
@@ -17,7 +18,7 @@ use wire::method::session::{
 };
 use wire::method::task::{TaskAddResult, TaskContinueResult};
 use wire::{ErrorCode, RpcError};
-use world::{Session, StepStatus, Task, TaskId, World};
+use world::{Code, Refusal, Session, StepStatus, Task, TaskId, World};
 
 pub(crate) async fn start(kernel: &Kernel, params: SessionStartParams) -> Result<TaskAddResult, RpcError> {
     let SessionStartParams { path, text, terms, plan, record, tags, discipline } = params;
@@ -185,15 +186,15 @@ pub(crate) async fn resume(kernel: &Kernel, id: TaskId, by: &str) -> Result<Task
 /// Checks the chain, and that its records make the session that is known.
 pub(crate) async fn replay(kernel: &Arc<Kernel>, params: &SessionReplayParams) -> Result<SessionReplayResult, RpcError> {
     let id = params.task;
+    let (report, differences) = compared(kernel, id).await?;
     let (_, session) = session_of(kernel, id)?;
-    let report = SessionReport::read(&kernel.ledger, id, None).map_err(rpc_error)?;
     let chain = records::verify(kernel).await?;
     let told = |found: &FindingView| match found.seq {
         Some(seq) => format!("record {seq}: {}, {}", found.what, found.why),
         None => format!("{}, {}", found.what, found.why),
     };
     let mut findings: Vec<String> = chain.findings.iter().map(told).collect();
-    findings.extend(differences(kernel, id, &report)?);
+    findings.extend(differences);
     let again = match params.reexecute {
         true => Some(reexecuted(kernel, id).await?),
         false => None,
@@ -212,9 +213,31 @@ pub(crate) async fn fork(kernel: &Kernel, params: &SessionForkParams) -> Result<
     Ok(added(kernel.fork_session(params.task, &params.at).await.map_err(rpc_error)?))
 }
 
-/// Where the world says something else of a session than its records do.
-fn differences(kernel: &Kernel, id: TaskId, report: &SessionReport) -> Result<Vec<String>, RpcError> {
-    let (task, session) = session_of(kernel, id)?;
+/// How often a session that is at work is looked at, until its records and what is known of it are of one moment.
+const LOOKS_MAX: u32 = 50;
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// The records of a session, and where what is known of it differs from them. What is known goes on while records are read: a difference counts only
+/// if nothing happened meanwhile.
+async fn compared(kernel: &Kernel, id: TaskId) -> Result<(SessionReport, Vec<String>), RpcError> {
+    for _ in 0..LOOKS_MAX {
+        let before = session_of(kernel, id)?;
+        kernel.ledger.settle_late().await.map_err(rpc_error)?;
+        let report = SessionReport::read(&kernel.ledger, id, None).map_err(rpc_error)?;
+        let after = session_of(kernel, id)?;
+        let found = differences(&after.0, &after.1, &report);
+        let is_still = before == after && after.0.state.at_rest();
+        if found.is_empty() || is_still {
+            return Ok((report, found));
+        }
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+    let refusal = Refusal::new(Code::WrongState, format!("{id} is at work, and went on each time its records were read"));
+    Err(rpc_error(refusal.hint("try again when it has ended")))
+}
+
+/// Where something else is known of a session than its records say.
+fn differences(task: &Task, session: &Session, report: &SessionReport) -> Vec<String> {
     let mut found = Vec::new();
     let mut hold = |what: &str, known: String, recorded: String| {
         if known != recorded {
@@ -224,8 +247,9 @@ fn differences(kernel: &Kernel, id: TaskId, report: &SessionReport) -> Result<Ve
     hold("its status", session.status(task.state).as_str().to_owned(), report.status.as_str().to_owned());
     hold("its iteration", session.iteration.to_string(), report.iteration.to_string());
     hold("the number of its steps", session.steps_made.to_string(), report.steps_made.to_string());
-    let begun = session.plan.as_ref().map(|plan| plan.begun.iter().map(|(name, step)| (name.clone(), step.status)).collect::<Vec<_>>());
-    let told = report.plan.as_ref().map(|plan| plan.begun.iter().map(|(name, step)| (name.clone(), step.status)).collect::<Vec<_>>());
-    hold("the state of its steps", format!("{begun:?}"), format!("{told:?}"));
-    Ok(found)
+    let told = |name: &String, status: StepStatus| format!("{name} {}", status.as_str());
+    let known: Vec<String> = session.plan.iter().flat_map(|plan| &plan.begun).map(|(name, step)| told(name, step.status)).collect();
+    let recorded: Vec<String> = report.plan.iter().flat_map(|plan| &plan.begun).map(|(name, step)| told(name, step.status)).collect();
+    hold("the state of its steps", known.join(", "), recorded.join(", "));
+    found
 }

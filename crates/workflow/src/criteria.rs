@@ -1,4 +1,4 @@
-//! What must hold of an output: `exit == 0`, `content contains "done"`, `exists`, `count(matches) >= 1`, `not truncated`.
+//! What must hold of an output: `exit_code == 0`, `content contains "done"`, `exists`, `count(matches) >= 1`, `not truncated`.
 //!
 //! **Invariant.** A criterion about a field that is not there, or of another type, does not hold, and neither does its opposite: only `… exists` asks whether something is
 //! there. What is said of a criterion that does not hold never quotes the output.
@@ -58,7 +58,7 @@ const COMPARISONS: &[(&str, Comparison)] = &[
 ];
 
 const TEXT_MAX: usize = 500;
-const FORM: &str = "it is no expression over the output, such as `exit == 0`, `content contains \"done\"`, `exists`, `count(items) >= 1` or `not truncated`";
+const FORM: &str = "it is no expression over the output, such as `exit_code == 0`, `content contains \"done\"`, `exists`, `count(items) >= 1` or `not truncated`";
 
 impl Criterion {
     pub fn parse(text: &str) -> Result<Criterion, String> {

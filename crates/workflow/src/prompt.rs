@@ -145,14 +145,14 @@ const FORMAT: &str = r#"Answer with one plan and nothing else: a JSON object, wi
       "input": {"fields": "as the tool's schema wants them"},
       "input_from": {"field": "step_id.output_field"},
       "depends_on": ["step_id"],
-      "success_criteria": ["exit == 0"],
+      "success_criteria": ["exit_code == 0"],
       "failure_policy": "abort",
       "max_retries": 0
     }
   ]
 }
 `input_from` fills a field of the input with what an earlier step gave; name that step in `depends_on` too. `failure_policy` is `abort`, `replan` or `continue`. A success
-criterion compares a field of the output: `exit == 0`, `content contains "x"`, `count >= 1`, `exists`. Steps that do not depend on each other run side by side. Leave out what you do not need; use no other field."#;
+criterion compares a field of the output: `exit_code == 0`, `content contains "x"`, `count >= 1`, `exists`. Steps that do not depend on each other run side by side. Leave out what you do not need; use no other field."#;
 
 fn system(request: &PlanningRequest) -> String {
     let nonce = &request.nonce;

@@ -165,6 +165,44 @@ Say in NOTES.md what the README says  3 steps in 2 layers
     // A profile that is narrower than the policy has its say.
     let said = site.skep(&["plan", "check", &file, "--allow-path", "README.md"]);
     assert!(text(&said).contains("profile") && said.status.code() == Some(1), "{}", text(&said));
+    // What would be refused when it runs is told before, with the same flags.
+    let listing = plan(
+        &site,
+        "ls.yml",
+        "schema_version: \"0.1\"\ngoal: List\nsteps:\n  - {step_id: ls, tool_ref: {name: shell.run}, input: {command: [ls]}}\n",
+    );
+    assert!(site.ok(&["plan", "check", &listing, "--allow-command", "ls"]).contains("can be carried out"));
+    for flags in [["--allow-command", "cargo"], ["--allow-path", "src/**"]] {
+        let (checked, ran) = (["plan", "check", &listing], ["run", "--plan", &listing]);
+        let said = site.skep(&[&checked[..], &flags].concat());
+        assert!(text(&said).contains("it would be denied: the terms do not allow it") && said.status.code() == Some(1), "{}", text(&said));
+        assert_eq!(site.skep(&[&ran[..], &flags].concat()).status.code(), Some(1), "{flags:?}");
+    }
+    let said = site.ok(&["plan", "check", &listing, "--ask-writes"]);
+    assert!(said.contains("a person would be asked"), "{said}");
+}
+
+/// A session that is at work changes while it is looked at.
+#[test]
+fn a_session_that_is_at_work_holds_too() {
+    let site = site();
+    let step = |n: usize| format!("  - {{step_id: s{n}, tool_ref: {{name: fs.read}}, input: {{path: README.md}}}}\n");
+    let steps: String = (0..400).map(step).collect();
+    let file = plan(&site, "many.yml", &format!("schema_version: \"0.1\"\ngoal: Read\nsteps:\n{steps}"));
+    let task = site.json(&["run", "--plan", &file, "--detach"])["task"].as_str().unwrap().to_owned();
+    let mut looks = 0;
+    loop {
+        let is_over = site.json(&["session", "show", &task])["status"] == "completed";
+        let found = site.skep(&["session", "replay", &task, "--verify", "--json"]);
+        let said = text(&found);
+        // It may be too fast for a look; it is never said to be broken.
+        assert!(found.status.success() || said.contains("is at work"), "{said}");
+        looks += 1;
+        if is_over {
+            break;
+        }
+    }
+    assert!(looks > 1, "it was looked at while it was at work");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //!
 //! A kernel that dies is a process of its own: this program, told by its environment what it is.
 
+mod attacked;
 mod exact;
 mod forks;
 mod killed;
@@ -35,6 +36,7 @@ pub fn tests() -> Vec<Test> {
         .chain(steps::tests())
         .chain(planners::tests())
         .chain(exact::tests())
+        .chain(attacked::tests())
         .chain(forks::tests())
         .chain(killed::tests())
         .collect()

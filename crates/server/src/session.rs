@@ -222,7 +222,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 async fn compared(kernel: &Kernel, id: TaskId) -> Result<(SessionReport, Vec<String>), RpcError> {
     for _ in 0..LOOKS_MAX {
         let before = session_of(kernel, id)?;
-        kernel.ledger.settle_late().await.map_err(rpc_error)?;
+        kernel.ledger.settle_late().await.map_err(|fault| rpc_error(fault.into()))?;
         let report = SessionReport::read(&kernel.ledger, id, None).map_err(rpc_error)?;
         let after = session_of(kernel, id)?;
         let found = differences(&after.0, &after.1, &report);
@@ -233,7 +233,7 @@ async fn compared(kernel: &Kernel, id: TaskId) -> Result<(SessionReport, Vec<Str
         tokio::time::sleep(LOOK_AGAIN).await;
     }
     let refusal = Refusal::new(Code::WrongState, format!("{id} is at work, and went on each time its records were read"));
-    Err(rpc_error(refusal.hint("try again when it has ended")))
+    Err(rpc_error(refusal.hint("try again when it has ended").into()))
 }
 
 /// Where something else is known of a session than its records say.
@@ -248,8 +248,8 @@ fn differences(task: &Task, session: &Session, report: &SessionReport) -> Vec<St
     hold("its iteration", session.iteration.to_string(), report.iteration.to_string());
     hold("the number of its steps", session.steps_made.to_string(), report.steps_made.to_string());
     let told = |name: &String, status: StepStatus| format!("{name} {}", status.as_str());
-    let known: Vec<String> = session.plan.iter().flat_map(|plan| &plan.begun).map(|(name, step)| told(name, step.status)).collect();
-    let recorded: Vec<String> = report.plan.iter().flat_map(|plan| &plan.begun).map(|(name, step)| told(name, step.status)).collect();
+    let known: Vec<String> = session.plan.iter().flat_map(|plan| plan.begun.iter()).map(|(name, step)| told(name, step.status)).collect();
+    let recorded: Vec<String> = report.plan.iter().flat_map(|plan| plan.begun.iter()).map(|(name, step)| told(name, step.status)).collect();
     hold("the state of its steps", known.join(", "), recorded.join(", "));
     found
 }

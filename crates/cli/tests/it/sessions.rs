@@ -187,7 +187,7 @@ Say in NOTES.md what the README says  3 steps in 2 layers
 fn a_session_that_is_at_work_holds_too() {
     let site = site();
     let step = |n: usize| format!("  - {{step_id: s{n}, tool_ref: {{name: fs.read}}, input: {{path: README.md}}}}\n");
-    let steps: String = (0..400).map(step).collect();
+    let steps: String = (0..2_000).map(step).collect();
     let file = plan(&site, "many.yml", &format!("schema_version: \"0.1\"\ngoal: Read\nsteps:\n{steps}"));
     let task = site.json(&["run", "--plan", &file, "--detach"])["task"].as_str().unwrap().to_owned();
     let mut looks = 0;

@@ -83,7 +83,8 @@ impl TestFirst<'_> {
             None => not_run(workflow, purpose, tree),
         };
         evidence.doubts.extend(findings.doubts);
-        evidence.remarks.extend(findings.remarks);
+        // What the kernel found comes before what the run said of itself: the tests have a hand in that.
+        evidence.remarks.splice(0..0, findings.remarks);
         for list in [&mut evidence.doubts, &mut evidence.remarks] {
             list.dedup();
             list.truncate(NAMED_MAX);

@@ -8,9 +8,9 @@ use std::ops::RangeInclusive;
 use testing::{ChangedFile, TestFinding, compare_runs, compare_tests, inspect_tests, mutants};
 use workflow::discipline::PathKinds;
 use workspace::{FileState, FileTree, RoomSnapshot, State, aside};
-use world::{Discipline, Fault, Stop, TestOutcome, Workflow, WorkflowState};
+use world::{Discipline, Fault, Stop, TestEvidence, TestOutcome, Workflow, WorkflowState};
 
-/// A run that is shorter than this is made twice, to find tests that do not do the same each time.
+/// A run that is shorter than this is made again, to find tests that do not do the same each time.
 const TWICE_MS: u64 = 15_000;
 /// Faults that are made in the changed lines of a task.
 const MUTANTS_MAX: usize = 8;
@@ -82,6 +82,10 @@ impl TestFirst<'_> {
         // What is explored or exempt is read by a person anyway.
         if workflow.is_test_first() { &mut findings.doubts } else { &mut findings.remarks }.extend(summed(blocking));
         findings.remarks.extend(summed(shown));
+        if files.has_unknown_ignores {
+            let told = "git cannot say in this room what it ignores, so what was built or installed may be among the changes".to_owned();
+            if workflow.is_test_first() { &mut findings.doubts } else { &mut findings.remarks }.push(told);
+        }
         findings.doubts.extend(files.hidden.iter().map(|path| format!("{path}: git ignores it now, so no merge would take it")));
         if workflow.is_test_first() {
             findings.doubts.extend(self.runs_instead(work, &before, files, false)?);
@@ -94,7 +98,7 @@ impl TestFirst<'_> {
         if seen.run.verdict != testing::RunVerdict::Passed {
             return Ok(findings);
         }
-        if seen.ms < TWICE_MS {
+        if is_run_again(seen.ms, workflow.base.as_ref()) {
             findings.doubts.extend(self.differs_again(work, files, seen).await?);
             if workflow.is_test_first() {
                 findings.doubts.extend(self.passes_without_code(work, workflow, files).await?);
@@ -153,6 +157,11 @@ impl TestFirst<'_> {
         }
         Ok(unnoticed)
     }
+}
+
+/// Whether tests are run again: where they are short, or were before the task made them long.
+fn is_run_again(ms: u64, base: Option<&TestEvidence>) -> bool {
+    ms < TWICE_MS || base.is_some_and(|base| base.ms < TWICE_MS)
 }
 
 fn compared(states: &[TwoStates]) -> Vec<TestFinding> {
@@ -228,6 +237,27 @@ pub fn unread_doubts(workflow: &Workflow) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_task_does_not_make_its_tests_too_long_to_be_run_again() {
+        let base = |ms| TestEvidence {
+            purpose: world::TestPurpose::Base,
+            tree: String::new(),
+            outcome: TestOutcome::Passed,
+            passed: 1,
+            failed: 0,
+            skipped: 0,
+            failing: Vec::new(),
+            doubts: Vec::new(),
+            remarks: Vec::new(),
+            output: None,
+            report: None,
+            ms,
+        };
+        assert!(is_run_again(TWICE_MS - 1, None) && is_run_again(TWICE_MS - 1, Some(&base(TWICE_MS))));
+        assert!(is_run_again(TWICE_MS, Some(&base(1))), "it was short before");
+        assert!(!is_run_again(TWICE_MS, Some(&base(TWICE_MS))) && !is_run_again(TWICE_MS, None));
+    }
 
     #[test]
     fn the_changed_lines_are_those_between_the_first_and_the_last_that_differ() {

@@ -219,7 +219,9 @@ pub fn file_role(path: &str) -> FileRole {
         return FileRole::Snapshot;
     }
     let is_cargo = path.ends_with(".cargo/config.toml") || path.ends_with(".cargo/config");
-    let is_installed = folders().any(|folder| matches!(folder, "node_modules" | "site-packages" | ".venv" | "venv"));
+    // What was installed or built before runs in place of what is written.
+    let is_installed = path.starts_with("target/")
+        || folders().any(|folder| matches!(folder, "node_modules" | "site-packages" | ".venv" | "venv" | "__pycache__" | ".tox" | ".nox"));
     let is_included = name.ends_with(".mk");
     if is_cargo
         || is_installed
@@ -378,6 +380,9 @@ mod tests {
             ("tests/json.py", RunnerConfig),
             ("app/json.py", Source),
             ("argparse.py", RunnerConfig),
+            ("src/__pycache__/a.cpython-311.pyc", RunnerConfig),
+            ("target/debug/a", RunnerConfig),
+            ("src/target/mod.rs", Source),
             ("src/types.py", Source),
             ("mk/test.mk", RunnerConfig),
             (".python-version", RunnerConfig),

@@ -6,7 +6,7 @@
 use crate::aside;
 use crate::freeze::whole;
 use crate::hash;
-use crate::ignored::ignored;
+use crate::ignored::ask_ignored;
 use crate::keep::{KeptChanges, KeptPath};
 use crate::room_fault;
 use crate::tree::{FileState, FileTree, State};
@@ -28,6 +28,9 @@ pub struct RoomSnapshot {
     /// What was known before and is ignored by git now, so that no merge would take it.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub hidden: BTreeSet<String>,
+    /// Git could not say what it ignores, so what a merge would not take may be among it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_unknown_ignores: bool,
 }
 
 impl RoomSnapshot {
@@ -39,9 +42,10 @@ impl RoomSnapshot {
     ) -> Result<RoomSnapshot, Stop> {
         let found = room.changes().await.map_err(room_fault)?;
         let named: Vec<Change> = found.changes.into_iter().filter(|change| change.path.to_str().is_some()).collect();
-        let ignored = ignored(room, &named, &found.refused).await?;
+        let ignored = ask_ignored(room, &named, &found.refused).await?;
         let upper = FileTree::at(room.work().join("upper"))?;
-        let mut snapshot = RoomSnapshot::default();
+        let mut snapshot = RoomSnapshot { has_unknown_ignores: ignored.is_none(), ..RoomSnapshot::default() };
+        let ignored = ignored.unwrap_or_default();
         let is_known = |path: &str| known.paths.contains_key(path) || known.unkept.contains(path);
         let is_wanted = |change: &Change| {
             let path = change.path.to_string_lossy();

@@ -1,11 +1,11 @@
 //! What the kernel saw, as whoever decides on a merge must see it; and tests that say less than they did.
 
 use crate::phase::seen;
-use crate::test_run::{RunFindings, SeenRun, passed_anew};
+use crate::test_run::{RoomFiles, RunFindings, SeenRun, passed_anew};
 use crate::told::{some_of, summed};
 use crate::{PhaseWork, TestFirst};
 use std::ops::RangeInclusive;
-use testing::{ChangedFile, TestFinding, compare_runs, compare_tests, inspect_tests, mutants};
+use testing::{ChangedFile, TestFinding, compare_runs, compare_tests, inspect_tests, mutants, runner_scripts};
 use workflow::discipline::PathKinds;
 use workspace::{FileState, FileTree, RoomSnapshot, State, aside};
 use world::{Discipline, Fault, Stop, TestEvidence, TestOutcome, Workflow, WorkflowState};
@@ -43,6 +43,7 @@ impl TestFirst<'_> {
         let nothing = RoomSnapshot::default();
         let mut findings = RunFindings::default();
         findings.remarks.extend(some_of(self.runs_instead(work, &nothing, files, true)?));
+        findings.remarks.extend(some_of(self.changed_scripts(work, &nothing, files)?));
         let states = self.two_states(work, &nothing, files)?;
         let mut found = compared(&states);
         for (path, _, after) in &states {
@@ -81,6 +82,7 @@ impl TestFirst<'_> {
             compared(&self.two_states(work, &before, files)?).into_iter().partition(|found| found.blocks);
         // What is explored or exempt is read by a person anyway.
         if workflow.is_test_first() { &mut findings.doubts } else { &mut findings.remarks }.extend(summed(blocking));
+        findings.remarks.extend(some_of(self.changed_scripts(work, &before, files)?));
         findings.remarks.extend(summed(shown));
         if files.has_unknown_ignores {
             let told = "git cannot say in this room what it ignores, so what was built or installed may be among the changes".to_owned();
@@ -131,6 +133,16 @@ impl TestFirst<'_> {
         };
         let changed = files.changed_since(before);
         Ok(changed.iter().filter(is_named).map(|path| format!("{path}: the test command runs what has this name")).collect())
+    }
+
+    /// Changed files that a script of the test command names: it may test something else now. Sources have such names too, so they are shown.
+    fn changed_scripts(&self, work: &PhaseWork<'_>, before: &RoomSnapshot, files: &RoomSnapshot) -> Result<Vec<String>, Stop> {
+        let trusted = self.gate.policies.in_force(work.task.zone)?;
+        let command = trusted.config.test.command.clone().unwrap_or_default();
+        let scripts = runner_scripts(&command, &RoomFiles(FileTree::at(work.opened.project.clone())?));
+        let by = |path: &String| scripts.iter().find(|script| script.names(path)).map(|script| script.path.clone());
+        let told = |path: &String| by(path).map(|by| format!("{path}: `{by}`, which the test command runs, names it"));
+        Ok(files.changed_since(before).iter().filter_map(told).collect())
     }
 
     /// Faults in the changed lines that no test notices, where the project wants them looked for.

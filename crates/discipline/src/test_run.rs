@@ -39,8 +39,8 @@ pub(crate) struct RunFindings {
     pub remarks: Vec<String>,
 }
 
-/// The project as the room of the tests shows it.
-struct RoomFiles(FileTree);
+/// The project as a room shows it, or as it is.
+pub(crate) struct RoomFiles(pub FileTree);
 
 impl ProjectFiles for RoomFiles {
     fn names(&self, folder: &str) -> Vec<String> {

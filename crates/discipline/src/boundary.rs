@@ -58,7 +58,7 @@ impl TestFirst<'_> {
                 self.record_put_back(work, workflow, &put_back).await?;
                 return Ok(Boundary { snapshot, put_back });
             }
-            snapshot.put_back(room, &before, &forbidden, &|blob| self.ledger.blob(blob)).await?;
+            before.put_back(room, &forbidden, &|blob| self.ledger.blob(blob)).await?;
             put_back.extend(forbidden);
             put_back.sort();
             put_back.dedup();

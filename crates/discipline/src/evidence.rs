@@ -1,20 +1,21 @@
 //! What the kernel saw, as whoever decides on a merge must see it; and tests that say less than they did.
 
 use crate::phase::seen;
-use crate::test_run::{RunFindings, SeenRun, passed_anew};
+use crate::test_run::{RoomFiles, RunFindings, SeenRun, passed_anew};
+use crate::told::{some_of, summed};
 use crate::{PhaseWork, TestFirst};
 use std::ops::RangeInclusive;
-use testing::{ChangedFile, TestFinding, compare_runs, compare_tests, inspect_tests, mutants, unstable_tests};
+use testing::{ChangedFile, TestFinding, compare_runs, compare_tests, inspect_tests, mutants, runner_scripts};
 use workflow::discipline::PathKinds;
 use workspace::{FileState, FileTree, RoomSnapshot, State, aside};
-use world::{Discipline, Fault, Stop, TestOutcome, Workflow};
+use world::{Discipline, Fault, Stop, TestEvidence, TestOutcome, Workflow, WorkflowState};
 
-/// A run that is shorter than this is made twice, to find tests that do not do the same each time.
+/// A run that is shorter than this is made again, to find tests that do not do the same each time.
 const TWICE_MS: u64 = 15_000;
 /// Faults that are made in the changed lines of a task.
 const MUTANTS_MAX: usize = 8;
-/// What a person is told of each kind.
-const TOLD_MAX: usize = 20;
+/// What a person is told of a run. Each kind of finding is bounded by itself, so what matters is among them.
+const TOLD_MAX: usize = 40;
 
 /// A file in two states, as bytes.
 type TwoStates = (String, Option<Vec<u8>>, Option<Vec<u8>>);
@@ -39,18 +40,27 @@ impl TestFirst<'_> {
 
     /// What the new tests lack, and what became of the old ones: shown to whoever decides on the merge.
     pub(crate) fn look_at_tests(&self, work: &PhaseWork<'_>, files: &RoomSnapshot, run: Option<&SeenRun>) -> Result<RunFindings, Stop> {
+        let nothing = RoomSnapshot::default();
         let mut findings = RunFindings::default();
-        let states = self.two_states(work, &RoomSnapshot::default(), files)?;
+        findings.remarks.extend(some_of(self.runs_instead(work, &nothing, files, true)?));
+        findings.remarks.extend(some_of(self.changed_scripts(work, &nothing, files)?));
+        let states = self.two_states(work, &nothing, files)?;
+        let mut found = compared(&states);
         for (path, _, after) in &states {
             let text = after.as_deref().map(String::from_utf8_lossy);
-            findings.remarks.extend(text.iter().flat_map(|text| inspect_tests(path, text)).map(|found| found.sentence));
+            found.extend(text.iter().flat_map(|text| inspect_tests(path, text)));
         }
-        findings.remarks.extend(compared(&states).into_iter().map(|found| format!("{}: {}", found.path, found.sentence)));
+        findings.remarks.extend(summed(found));
         let workflow = self.ledger.task(work.task.id)?.workflow;
         if let Some(SeenRun { run, .. }) = run {
             let base = self.seen_before(workflow.as_deref().and_then(|workflow| workflow.base.as_ref()));
+            let lost = base.iter().flat_map(|base| compare_runs(base, run)).map(|found| match found.test.as_str() {
+                "" => "fewer tests ran than before the task".to_owned(),
+                test => format!("the test `{test}` ran before the task and does not any more"),
+            });
+            findings.remarks.extend(some_of(lost.collect()));
             let never_red = passed_anew(run, base.as_ref()).map(|test| format!("the new test `{}` was never red", test.title()));
-            findings.remarks.extend(never_red);
+            findings.remarks.extend(some_of(never_red.collect()));
             if !run.tests.is_empty() && run.failed_assertions().next().is_none() {
                 findings.remarks.push("no test was red by an assertion of its own".to_owned());
             }
@@ -68,49 +78,71 @@ impl TestFirst<'_> {
     ) -> Result<RunFindings, Stop> {
         let before = if workflow.is_test_first() { self.phase_start(workflow)? } else { RoomSnapshot::default() };
         let mut findings = RunFindings::default();
-        for found in compared(&self.two_states(work, &before, files)?) {
-            let told = format!("{}: {}", found.path, found.sentence);
-            // What is explored or exempt is read by a person anyway.
-            if found.blocks && workflow.is_test_first() { findings.doubts.push(told) } else { findings.remarks.push(told) }
+        let (blocking, shown): (Vec<TestFinding>, Vec<TestFinding>) =
+            compared(&self.two_states(work, &before, files)?).into_iter().partition(|found| found.blocks);
+        // What is explored or exempt is read by a person anyway.
+        if workflow.is_test_first() { &mut findings.doubts } else { &mut findings.remarks }.extend(summed(blocking));
+        findings.remarks.extend(some_of(self.changed_scripts(work, &before, files)?));
+        findings.remarks.extend(summed(shown));
+        if files.has_unknown_ignores {
+            let told = "git cannot say in this room what it ignores, so what was built or installed may be among the changes".to_owned();
+            if workflow.is_test_first() { &mut findings.doubts } else { &mut findings.remarks }.push(told);
         }
         findings.doubts.extend(files.hidden.iter().map(|path| format!("{path}: git ignores it now, so no merge would take it")));
         if workflow.is_test_first() {
-            findings.doubts.extend(self.runs_instead(work, &before, files)?);
+            findings.doubts.extend(self.runs_instead(work, &before, files, false)?);
         }
         let Some(seen) = run else { return Ok(findings) };
         if let Some(red) = self.seen_before(workflow.red.as_ref()) {
             let lost = compare_runs(&red, &seen.run).into_iter().filter(|found| found.blocks);
             findings.doubts.extend(lost.map(|found| found.sentence));
         }
-        let passes = seen.run.verdict == testing::RunVerdict::Passed;
-        if passes
-            && seen.ms < TWICE_MS
-            && let Some(again) = self.see_tests(work, files).await?
-        {
-            let odd = unstable_tests(&seen.run, &again.run).into_iter();
-            findings.doubts.extend(odd.map(|test| format!("the test `{test}` did not do the same in two runs of the same files")));
-            if again.run.verdict != seen.run.verdict {
-                findings.doubts.push(format!("a second run of the same files {}", again.run.verdict.title()));
-            }
+        if seen.run.verdict != testing::RunVerdict::Passed {
+            return Ok(findings);
         }
-        if passes && findings.doubts.is_empty() && workflow.is_test_first() {
+        if is_run_again(seen.ms, workflow.base.as_ref()) {
+            findings.doubts.extend(self.differs_again(work, files, seen).await?);
+            if workflow.is_test_first() {
+                findings.doubts.extend(self.passes_without_code(work, workflow, files).await?);
+            }
+        } else {
+            findings
+                .remarks
+                .push("the tests take so long that they were run once: one that does not do the same each time is not found".to_owned());
+        }
+        if findings.doubts.is_empty() && workflow.is_test_first() {
             findings.doubts.extend(self.survivors(work, &before, files).await?);
         }
         Ok(findings)
     }
 
     /// Changed files that the test command names, or that have the name of a program or module that it runs: the runner may be another.
-    fn runs_instead(&self, work: &PhaseWork<'_>, before: &RoomSnapshot, files: &RoomSnapshot) -> Result<Vec<String>, Stop> {
+    ///
+    /// While code is written tests are put back anyway; while tests are written it may be one of them that runs the others.
+    fn runs_instead(&self, work: &PhaseWork<'_>, before: &RoomSnapshot, files: &RoomSnapshot, tests: bool) -> Result<Vec<String>, Stop> {
         let trusted = self.gate.policies.in_force(work.task.zone)?;
         let words = trusted.config.test.command.clone().unwrap_or_default();
         let named: Vec<&str> =
             words.iter().flat_map(|word| [word.trim_start_matches("./"), stem(word)]).filter(|word| !word.is_empty()).collect();
         let is_named = |path: &&String| {
             let first = path.split('/').next().unwrap_or(path);
-            !trusted.tests.is_test(path) && (named.contains(&path.as_str()) || named.contains(&stem(first)))
+            match trusted.tests.is_test(path) {
+                true => tests && named.contains(&path.as_str()),
+                false => named.contains(&path.as_str()) || named.contains(&stem(first)),
+            }
         };
         let changed = files.changed_since(before);
         Ok(changed.iter().filter(is_named).map(|path| format!("{path}: the test command runs what has this name")).collect())
+    }
+
+    /// Changed files that a script of the test command names: it may test something else now. Sources have such names too, so they are shown.
+    fn changed_scripts(&self, work: &PhaseWork<'_>, before: &RoomSnapshot, files: &RoomSnapshot) -> Result<Vec<String>, Stop> {
+        let trusted = self.gate.policies.in_force(work.task.zone)?;
+        let command = trusted.config.test.command.clone().unwrap_or_default();
+        let scripts = runner_scripts(&command, &RoomFiles(FileTree::at(work.opened.project.clone())?));
+        let by = |path: &String| scripts.iter().find(|script| script.names(path)).map(|script| script.path.clone());
+        let told = |path: &String| by(path).map(|by| format!("{path}: `{by}`, which the test command runs, names it"));
+        Ok(files.changed_since(before).iter().filter_map(told).collect())
     }
 
     /// Faults in the changed lines that no test notices, where the project wants them looked for.
@@ -137,6 +169,11 @@ impl TestFirst<'_> {
         }
         Ok(unnoticed)
     }
+}
+
+/// Whether tests are run again: where they are short, or were before the task made them long.
+fn is_run_again(ms: u64, base: Option<&TestEvidence>) -> bool {
+    ms < TWICE_MS || base.is_some_and(|base| base.ms < TWICE_MS)
 }
 
 fn compared(states: &[TwoStates]) -> Vec<TestFinding> {
@@ -184,15 +221,55 @@ pub fn merge_reasons(workflow: &Workflow) -> Vec<String> {
         reasons.push(format!("green: {}", seen(green)));
         reasons.extend(green.remarks.iter().take(TOLD_MAX).cloned());
     }
+    if workflow.mode == Discipline::Strict && !matches!(workflow.state, WorkflowState::Reviewing | WorkflowState::Committing) {
+        reasons.push(format!("its work stopped in {} before its tests were seen to pass: only tests of it can go in", workflow.state));
+    }
     if workflow.put_back > 0 {
         reasons.push(format!("{} paths were put back that its phases did not allow", workflow.put_back));
     }
     reasons
 }
 
+/// Why a merge that rules let pass unread wants a person all the same.
+pub fn unread_doubts(workflow: &Workflow) -> Vec<String> {
+    let mut doubts = Vec::new();
+    if workflow.unverified {
+        doubts.push("tests did not come first in it, so a person looks at it".to_owned());
+    }
+    let runs = [&workflow.red, &workflow.green];
+    if runs.into_iter().flatten().any(|run| !run.remarks.is_empty()) {
+        doubts.push("there is something to be said of its tests, so a person looks at it".to_owned());
+    }
+    if workflow.put_back > 0 {
+        doubts.push("its phases wrote what they did not allow, so a person looks at it".to_owned());
+    }
+    doubts
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_task_does_not_make_its_tests_too_long_to_be_run_again() {
+        let base = |ms| TestEvidence {
+            purpose: world::TestPurpose::Base,
+            tree: String::new(),
+            outcome: TestOutcome::Passed,
+            passed: 1,
+            failed: 0,
+            skipped: 0,
+            failing: Vec::new(),
+            doubts: Vec::new(),
+            remarks: Vec::new(),
+            output: None,
+            report: None,
+            ms,
+        };
+        assert!(is_run_again(TWICE_MS - 1, None) && is_run_again(TWICE_MS - 1, Some(&base(TWICE_MS))));
+        assert!(is_run_again(TWICE_MS, Some(&base(1))), "it was short before");
+        assert!(!is_run_again(TWICE_MS, Some(&base(TWICE_MS))) && !is_run_again(TWICE_MS, None));
+    }
 
     #[test]
     fn the_changed_lines_are_those_between_the_first_and_the_last_that_differ() {

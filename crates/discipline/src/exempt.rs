@@ -69,7 +69,8 @@ impl TestFirst<'_> {
                     State::Absent => Some(String::new()),
                     _ => None,
                 };
-                let is_proven = is.is_some_and(|is| only_types_differ(path, &was, &is));
+                // A declaration file as well: programs that take types away run what is left of it.
+                let is_proven = is.is_some_and(|is| type_only_change(path, &was, &is) == TypeOnly::Proven);
                 if !is_proven {
                     return Ok(Some(format!("`{path}` changes more than types, or that cannot be shown: tests come first for it")));
                 }
@@ -77,9 +78,4 @@ impl TestFirst<'_> {
         }
         Ok(None)
     }
-}
-
-/// A declaration file holds nothing that runs; of others a parser must show it.
-fn only_types_differ(path: &str, was: &str, is: &str) -> bool {
-    path.ends_with(".d.ts") || type_only_change(path, was, is) == TypeOnly::Proven
 }

@@ -5,13 +5,15 @@
 //! not lead on. Does not know brains, nor when a turn is over.
 #![forbid(unsafe_code)]
 
+mod again;
 mod boundary;
 mod evidence;
 mod exempt;
 mod phase;
 mod test_run;
+mod told;
 
-pub use evidence::merge_reasons;
+pub use evidence::{merge_reasons, unread_doubts};
 pub use phase::{PhaseEnd, STALLED_MAX};
 
 use gate::Gate;

@@ -39,8 +39,8 @@ pub(crate) struct RunFindings {
     pub remarks: Vec<String>,
 }
 
-/// The project as the room of the tests shows it.
-struct RoomFiles(FileTree);
+/// The project as a room shows it, or as it is.
+pub(crate) struct RoomFiles(pub FileTree);
 
 impl ProjectFiles for RoomFiles {
     fn names(&self, folder: &str) -> Vec<String> {
@@ -83,7 +83,8 @@ impl TestFirst<'_> {
             None => not_run(workflow, purpose, tree),
         };
         evidence.doubts.extend(findings.doubts);
-        evidence.remarks.extend(findings.remarks);
+        // What the kernel found comes before what the run said of itself: the tests have a hand in that.
+        evidence.remarks.splice(0..0, findings.remarks);
         for list in [&mut evidence.doubts, &mut evidence.remarks] {
             list.dedup();
             list.truncate(NAMED_MAX);

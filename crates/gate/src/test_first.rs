@@ -66,8 +66,8 @@ impl WorkflowHold {
         if self.is_merge {
             return paths.iter().find_map(|path| merge_objection(&self.workflow, path, &project.tests)).map(refusal);
         }
-        let is_program = facts.command.is_some() || facts.tool == "test.run";
-        let runs_program = is_program && facts.sandbox.is_some() && !crate::judge::ALWAYS_LISTED.contains(&facts.tool);
+        // Whatever runs in the room and does more than read may write anything: a tool of the operator's own as well.
+        let runs_program = facts.sandbox.is_some() && !crate::judge::ALWAYS_LISTED.contains(&facts.tool);
         let call = DisciplinedCall { tool: facts.tool, reads_only: facts.read_only, paths: &paths, runs_program };
         objection(&self.workflow, &call, &project.tests).map(refusal)
     }

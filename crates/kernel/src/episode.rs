@@ -76,6 +76,7 @@ async fn resume(kernel: &Kernel, pid: Pid, id: TaskId) -> Result<usize, Stop> {
         kernel.workspace_of(id).await?;
     }
     if task.proposes_kept {
+        phase::hold_to_seen(kernel, &task).await?;
         let summary = match merge::without_notes(task.summary.as_deref().unwrap_or_default()) {
             "" => "kept work".to_owned(),
             again if again.starts_with("kept work") => again.to_owned(),

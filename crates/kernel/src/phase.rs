@@ -86,6 +86,14 @@ pub(crate) async fn after_turn(kernel: &Kernel, task: &Task) -> Result<AfterTurn
     Ok(AfterTurn::Again)
 }
 
+/// Puts back what was written after the tests were seen to pass, in work that was kept since and is about to be proposed.
+pub(crate) async fn hold_to_seen(kernel: &Kernel, task: &Task) -> Result<(), Stop> {
+    if task.workflow.as_deref().is_some_and(|workflow| workflow.state == WorkflowState::Reviewing) {
+        complete(kernel, task).await?;
+    }
+    Ok(())
+}
+
 /// Is it a call by which a brain says something of its own work?
 pub(crate) fn is_workflow_call(tool: &str) -> bool {
     policy::WORKFLOW_CALLS.contains(&tool)

@@ -25,8 +25,15 @@ pub struct ExemptionRule {
 }
 
 impl ExemptionRule {
+    /// Is this file one of those? A pattern is about the file itself: a folder that has a document's name makes no document of what lies in it.
+    /// A pattern that ends in `/**` is about what lies in its folder.
     pub fn covers(&self, path: &str) -> bool {
-        self.globs.matches(path)
+        let is_by_folder = |pattern: &&String| pattern.ends_with("/**");
+        let has = |pattern: &String, path: &str| Globs::parse(std::slice::from_ref(pattern)).is_ok_and(|globs| globs.matches(path));
+        let above = || path.match_indices('/').map(|(at, _)| &path[..at]);
+        let by_folder = self.patterns.iter().filter(is_by_folder).any(|pattern| has(pattern, path));
+        let by_name = |pattern: &String| has(pattern, path) && !above().any(|folder| has(pattern, folder));
+        self.globs.matches(path) && (by_folder || self.patterns.iter().filter(|pattern| !is_by_folder(pattern)).any(by_name))
     }
 }
 
@@ -203,6 +210,10 @@ mod tests {
             (Category::TypeRefactor, "src/types.ts"),
             (Category::Documentation, "src/readme.rs"),
             (Category::AssetUpdate, "web/site.js"),
+            // Folders that have a document's name.
+            (Category::Documentation, "notes.md/two.sh"),
+            (Category::Documentation, "LICENSE/two.rs"),
+            (Category::ConfigChange, "a.json/deep/two.js"),
         ] {
             assert!(!covers(category, path), "{path}");
         }

@@ -32,7 +32,7 @@ pub use report::{TestCount, count_tests};
 pub use run::{
     CommandEnd, FailureReason, RunOutput, RunVerdict, TestCaseOutcome, TestResult, TestRun, TestTotals, read_run, unstable_tests,
 };
-pub use runner::{ReportFormat, ReportPlace, ReportingCommand, RunnerKind, TestRunner, detect};
+pub use runner::{ReportFormat, ReportPlace, ReportingCommand, RunnerKind, RunnerScript, TestRunner, detect, runner_scripts};
 pub use source::{SourceTest, TestHabit, find_tests};
 pub use type_only::{TypeOnly, type_only_change};
 pub use weakening::{ChangedFile, FindingKind, TestFinding, compare_runs, compare_tests, inspect_tests, never_red};

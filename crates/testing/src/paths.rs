@@ -25,7 +25,7 @@ pub enum FileRole {
 const TEST_FOLDERS: [&str; 8] = ["tests", "test", "__tests__", "spec", "specs", "testdata", "e2e", "__mocks__"];
 
 /// Files by which runners are told what to do, wherever they are.
-const CONFIG_NAMES: [&str; 40] = [
+const CONFIG_NAMES: [&str; 52] = [
     "pytest.ini",
     ".pytest.ini",
     "pytest.toml",
@@ -66,6 +66,19 @@ const CONFIG_NAMES: [&str; 40] = [
     "justfile",
     "Taskfile.yml",
     ".skipped-tests",
+    // Which interpreter or compiler runs, and with which variables, by tools that read them unasked.
+    ".python-version",
+    ".nvmrc",
+    ".node-version",
+    ".tool-versions",
+    ".go-version",
+    ".ruby-version",
+    "mise.toml",
+    ".mise.toml",
+    ".envrc",
+    "pyvenv.cfg",
+    ".yarnrc",
+    "volta.json",
 ];
 
 /// Names that begin so and end in the extension of a script, JSON or YAML: `jest.config.mjs`.
@@ -115,6 +128,69 @@ const IMPORTED: [&str; 24] = [
     "traceback",
 ];
 
+/// Further modules of Python's library that runners import. A source of such a name is an ordinary one below `src`; beside the runner it is taken in their
+/// place.
+const LIBRARY: [&str; 58] = [
+    "abc",
+    "argparse",
+    "ast",
+    "asyncio",
+    "atexit",
+    "bdb",
+    "bisect",
+    "cmd",
+    "codecs",
+    "concurrent",
+    "contextlib",
+    "copy",
+    "copyreg",
+    "dataclasses",
+    "difflib",
+    "dis",
+    "encodings",
+    "enum",
+    "fnmatch",
+    "gc",
+    "genericpath",
+    "gettext",
+    "glob",
+    "heapq",
+    "io",
+    "itertools",
+    "keyword",
+    "linecache",
+    "locale",
+    "logging",
+    "math",
+    "mock",
+    "opcode",
+    "operator",
+    "pdb",
+    "pkgutil",
+    "platform",
+    "posixpath",
+    "pprint",
+    "py",
+    "reprlib",
+    "runpy",
+    "selectors",
+    "shlex",
+    "shutil",
+    "signal",
+    "site",
+    "socket",
+    "stat",
+    "struct",
+    "sysconfig",
+    "tempfile",
+    "textwrap",
+    "threading",
+    "tokenize",
+    "types",
+    "weakref",
+    "xml",
+];
+
 /// A file that Python would import in place of a module of the runner.
 fn is_shadow(path: &str) -> bool {
     let mut parts: Vec<&str> = path.split('/').collect();
@@ -126,8 +202,9 @@ fn is_shadow(path: &str) -> bool {
     };
     let stem = last.strip_suffix(".py").unwrap_or(last);
     let is_python = path.ends_with(".py");
-    let is_near = parts.is_empty() || parts.len() == 1 && (TEST_FOLDERS.contains(&parts[0]) || parts[0] == "src");
-    is_python && is_near && IMPORTED.contains(&stem)
+    let is_beside = parts.is_empty() || parts.len() == 1 && TEST_FOLDERS.contains(&parts[0]);
+    let is_near = is_beside || parts == ["src"];
+    is_python && (is_near && IMPORTED.contains(&stem) || is_beside && LIBRARY.contains(&stem))
 }
 
 /// The role of a file, by its path within the project.
@@ -142,8 +219,16 @@ pub fn file_role(path: &str) -> FileRole {
         return FileRole::Snapshot;
     }
     let is_cargo = path.ends_with(".cargo/config.toml") || path.ends_with(".cargo/config");
-    let is_installed = folders().any(|folder| matches!(folder, "node_modules" | "site-packages" | ".venv" | "venv"));
-    if is_cargo || is_installed || is_shadow(path) || CONFIG_NAMES.contains(&name) || CONFIG_STEMS.iter().any(|stem| name.starts_with(stem))
+    // What was installed or built before runs in place of what is written.
+    let is_installed = path.starts_with("target/")
+        || folders().any(|folder| matches!(folder, "node_modules" | "site-packages" | ".venv" | "venv" | "__pycache__" | ".tox" | ".nox"));
+    let is_included = name.ends_with(".mk");
+    if is_cargo
+        || is_installed
+        || is_included
+        || is_shadow(path)
+        || CONFIG_NAMES.contains(&name)
+        || CONFIG_STEMS.iter().any(|stem| name.starts_with(stem))
     {
         return FileRole::RunnerConfig;
     }
@@ -157,9 +242,14 @@ pub fn file_role(path: &str) -> FileRole {
     FileRole::Source
 }
 
-/// Whether a path belongs to the tests: what only a phase of writing tests may write.
+/// Whether a path belongs to the tests: what only a phase of writing tests may write. Settings that lie among the tests are theirs: a `conftest.py`, the
+/// `Cargo.toml` of a project that tests use.
 pub fn is_test_path(path: &str) -> bool {
-    matches!(file_role(path), FileRole::Test | FileRole::Fixture | FileRole::Snapshot)
+    match file_role(path) {
+        FileRole::Test | FileRole::Fixture | FileRole::Snapshot => true,
+        FileRole::RunnerConfig => path.split('/').rev().skip(1).any(|folder| TEST_FOLDERS.contains(&folder)),
+        FileRole::Source => false,
+    }
 }
 
 fn is_test_name(name: &str) -> bool {
@@ -289,12 +379,33 @@ mod tests {
             ("pytest.py", RunnerConfig),
             ("tests/json.py", RunnerConfig),
             ("app/json.py", Source),
+            ("argparse.py", RunnerConfig),
+            ("src/__pycache__/a.cpython-311.pyc", RunnerConfig),
+            ("target/debug/a", RunnerConfig),
+            ("src/target/mod.rs", Source),
+            ("src/types.py", Source),
+            ("mk/test.mk", RunnerConfig),
+            (".python-version", RunnerConfig),
             ("unittest/__init__.py", RunnerConfig),
             ("node_modules/jest/index.js", RunnerConfig),
             ("tsconfig.build.json", RunnerConfig),
             ("README.md", Source),
         ] {
             assert_eq!(file_role(path), role, "{path}");
+        }
+    }
+
+    #[test]
+    fn settings_among_the_tests_are_written_with_them() {
+        for (path, is_test) in [
+            ("tests/conftest.py", true),
+            ("tests/fixtures/app/Cargo.toml", true),
+            ("conftest.py", false),
+            ("Cargo.toml", false),
+            ("src/a.py", false),
+            ("tests/test_a.py", true),
+        ] {
+            assert_eq!(is_test_path(path), is_test, "{path}");
         }
     }
 

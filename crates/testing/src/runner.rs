@@ -4,11 +4,13 @@
 //! caller names, or to the standard output; the formats are in [`crate::report`].
 
 mod detect;
+mod script;
 
 use crate::project::ProjectFiles;
 use serde::{Deserialize, Serialize};
 
 pub use detect::detect;
+pub use script::{RunnerScript, runner_scripts};
 
 /// A program that runs tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -7,7 +7,7 @@
 mod compare;
 
 use crate::paths::{FileRole, file_role};
-use crate::run::{TestCaseOutcome, TestResult, TestRun};
+use crate::run::{RunVerdict, TestCaseOutcome, TestResult, TestRun};
 use crate::source::{SourceTest, TestHabit, read_file};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -160,7 +160,9 @@ pub fn never_red(base: &TestRun, red: &TestRun) -> Vec<String> {
 
 /// Tests that ran at RED and did not run, or were skipped, at GREEN.
 pub fn compare_runs(red: &TestRun, green: &TestRun) -> Vec<TestFinding> {
-    let tried = |test: &&TestResult| test.outcome != TestCaseOutcome::Skipped;
+    // A file that could not be loaded stands for its tests, and is none of them.
+    let is_loaded = |test: &TestResult| red.verdict != RunVerdict::CompileError || !test.is_bad();
+    let tried = |test: &&TestResult| test.outcome != TestCaseOutcome::Skipped && is_loaded(test);
     let at_green: BTreeMap<(&str, &str), TestCaseOutcome> = green.tests.iter().map(|test| (test.id(), test.outcome)).collect();
     let mut findings = Vec::new();
     for test in red.tests.iter().filter(tried) {

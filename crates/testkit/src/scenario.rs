@@ -16,7 +16,7 @@
 //! | `limit N` | the most calls the task may make |
 //! | `tag WORD…` | what the operator calls the task's caller |
 //! | `tools TOOL…` | the only tools that the task may use |
-//! | `discipline MODE` | how strictly tests come first: `strict`, `explore` or `debug` |
+//! | `discipline MODE` | how strictly tests come first: `strict`, `explore` or `debug`; where that needs an answer, there is a task after it |
 //! | `skill NAME [key=value…]` | the task is this skill of a role, which `file .skep/roles/…` writes; a scripted brain is still one |
 //! | `whole` | the journal is told from its first record on, and not from the task's |
 //! | `brain MOVE` | a line of the scripted brain; without any there is no task |
@@ -36,6 +36,7 @@
 //! | `edit PATH TEXT`, `trust` | a person edits a file; the project's own files are put in force |
 //! | `commit` | a person commits everything, so HEAD moves |
 //! | `mine PATH`, `theirs PATH` | yes to the merge, with one side of a conflict |
+//! | `switch MODE` | a person wants tests to come first in another way from here on |
 //! | `again`, `forget LESSON` | the session is started once more when it is over; the operator forgets what one taught |
 //! | `undo [PHRASE]` | the merge is taken back, by a typed phrase where it is denied |
 //! | `stored` | the masked files that git's store gives away are told below the journal, or that no file may be read |
@@ -57,6 +58,7 @@
 
 mod discipline_line;
 mod journal;
+mod new_task;
 mod parse;
 mod session;
 mod step;
@@ -216,9 +218,12 @@ async fn play(scenario: &Scenario, bed: &Bed, script: &Path, launchers: Vec<Laun
     for step in &scenario.steps[..ahead] {
         story.take(step).await?;
     }
+    let has_brain =
+        !scenario.brain.is_empty() || scenario.shape.skill.is_some() || !scenario.model.is_empty() || !scenario.client.is_empty();
+    let is_task = scenario.session.is_none() && has_brain;
     if let Some(terms) = &scenario.session {
         story.add_session(scenario, terms, bed.project()).await?;
-    } else if !scenario.brain.is_empty() || scenario.shape.skill.is_some() || !scenario.model.is_empty() || !scenario.client.is_empty() {
+    } else if is_task {
         story.add(scenario, script).await?;
     }
     for step in &scenario.steps[ahead..] {
@@ -228,6 +233,9 @@ async fn play(scenario: &Scenario, bed: &Bed, script: &Path, launchers: Vec<Laun
         };
         if !goes_on? {
             break;
+        }
+        if is_task && !story.has_task() && matches!(step, ScenarioStep::Answer { .. }) {
+            story.add(scenario, script).await?;
         }
     }
     Ok(format!("{warnings}{}", story.told().await?))

@@ -135,6 +135,7 @@ pub fn objection(workflow: &Workflow, call: &DisciplinedCall<'_>, kinds: &dyn Pa
         COMMIT if !matches!(state, WorkflowState::Exploring | WorkflowState::Committing) => {
             return unavailable("a commit comes after the review".to_owned());
         }
+        COMMIT => return None,
         _ => {}
     }
     if call.reads_only {

@@ -6,7 +6,7 @@
 use crate::aside;
 use crate::freeze::whole;
 use crate::hash;
-use crate::ignored::ignored;
+use crate::ignored::ask_ignored;
 use crate::keep::{KeptChanges, KeptPath};
 use crate::room_fault;
 use crate::tree::{FileState, FileTree, State};
@@ -14,6 +14,7 @@ use crate::was::BaseState;
 use sandbox::{Act, Change, ChangeKind, FileKind, JobSpec, Workspace};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use world::{Fault, FaultKind, Stop, limits};
 
@@ -27,6 +28,9 @@ pub struct RoomSnapshot {
     /// What was known before and is ignored by git now, so that no merge would take it.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub hidden: BTreeSet<String>,
+    /// Git could not say what it ignores, so what a merge would not take may be among it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_unknown_ignores: bool,
 }
 
 impl RoomSnapshot {
@@ -38,9 +42,10 @@ impl RoomSnapshot {
     ) -> Result<RoomSnapshot, Stop> {
         let found = room.changes().await.map_err(room_fault)?;
         let named: Vec<Change> = found.changes.into_iter().filter(|change| change.path.to_str().is_some()).collect();
-        let ignored = ignored(room, &named, &found.refused).await?;
+        let ignored = ask_ignored(room, &named, &found.refused).await?;
         let upper = FileTree::at(room.work().join("upper"))?;
-        let mut snapshot = RoomSnapshot::default();
+        let mut snapshot = RoomSnapshot { has_unknown_ignores: ignored.is_none(), ..RoomSnapshot::default() };
+        let ignored = ignored.unwrap_or_default();
         let is_known = |path: &str| known.paths.contains_key(path) || known.unkept.contains(path);
         let is_wanted = |change: &Change| {
             let path = change.path.to_string_lossy();
@@ -67,10 +72,16 @@ impl RoomSnapshot {
                 None => drop(snapshot.unkept.insert(path)),
             }
         }
-        // A link that no merge takes still leads somewhere.
         for no in &found.refused {
+            // A link that no merge takes still leads somewhere.
             for change in no.changes.iter().filter(|change| matches!(change.file, FileKind::Symlink { .. })) {
                 snapshot.unkept.insert(change.path.to_string_lossy().into_owned());
+            }
+            // A repository that was made around what is known would hide it.
+            let store = no.path.join(".git");
+            let hides = known.paths.keys().any(|path| Path::new(path).starts_with(&no.path) && Path::new(path) != no.path);
+            if hides && !matches!(aside(|| upper.now_at(&store))?, FileState::Absent) {
+                snapshot.unkept.insert(store.to_string_lossy().into_owned());
             }
         }
         Ok(snapshot)
@@ -110,18 +121,17 @@ impl RoomSnapshot {
         KeptChanges { paths: self.paths.iter().map(one).collect(), ..KeptChanges::default() }
     }
 
-    /// Puts these paths back to what they were `before`, or to what the project holds where they were not changed then.
+    /// Puts these paths back to what they were here, or to what the project holds where they were not changed.
     pub async fn put_back(
         &self,
         room: &Workspace,
-        before: &RoomSnapshot,
         paths: &[String],
         blobs: &(dyn Fn(&str) -> Result<Vec<u8>, Fault> + Sync),
     ) -> Result<(), Stop> {
         let project = FileTree::at(room.project().to_owned())?;
         let mut writes = Vec::new();
         for path in paths {
-            let target = match before.paths.get(path) {
+            let target = match self.paths.get(path) {
                 Some(State::Absent | State::Folder) => PutBack::Nothing,
                 Some(State::File { blob, mode, .. }) => PutBack::File(aside(|| blobs(blob))?, *mode),
                 Some(State::Link { target }) => PutBack::Link(target.clone()),
@@ -131,14 +141,7 @@ impl RoomSnapshot {
                     _ => PutBack::Nothing,
                 },
             };
-            // What stands there goes first: a file keeps its mode else, and a link would be written through.
-            let stands = match self.paths.get(path) {
-                Some(state) => *state != State::Absent,
-                None => self.unkept.contains(path) || !matches!(aside(|| project.now(path))?, FileState::Absent),
-            };
-            if stands {
-                run(room, Act::Delete { path: path.into() }, None).await?;
-            }
+            clear(room, path).await?;
             writes.push((path, target));
         }
         for (path, target) in writes {
@@ -153,6 +156,27 @@ impl RoomSnapshot {
         }
         Ok(())
     }
+}
+
+/// Takes away whatever stands at a path, or in the way to it: a file keeps its mode else, a link would be written through, and nothing is written
+/// into a pipe or over a folder.
+async fn clear(room: &Workspace, path: &str) -> Result<(), Stop> {
+    let shown = FileTree::through(room.root().as_fd(), room.project())?;
+    let whole = Path::new(path);
+    let above: Vec<&Path> = whole.ancestors().collect();
+    for at in above.into_iter().rev().filter(|at| !at.as_os_str().is_empty()) {
+        match aside(|| shown.now_at(at))? {
+            FileState::Absent => return Ok(()),
+            FileState::Folder if at == whole => {
+                run(room, Act::Exec { argv: ["rm".into(), "-rf".into(), "--".into(), at.into()].to_vec() }, None).await?;
+            }
+            FileState::Folder => {}
+            FileState::File { .. } | FileState::Link { .. } | FileState::Other => {
+                return run(room, Act::Delete { path: at.into() }, None).await;
+            }
+        }
+    }
+    Ok(())
 }
 
 enum PutBack {

@@ -123,6 +123,10 @@ fn step(word: &str, rest: &str) -> Result<ScenarioStep, String> {
         ("forget", (lesson, _)) => {
             ScenarioStep::Session(SessionStep::Forget(lesson.parse().map_err(|_| format!("`{lesson}` is no lesson"))?))
         }
+        ("switch", (mode, _)) => {
+            let mode = world::Discipline::parse(mode).ok_or("wants strict, explore or debug")?;
+            ScenarioStep::Session(SessionStep::Switch(mode))
+        }
         ("drop", _) => ScenarioStep::Drop,
         ("merge", ("only", paths)) => {
             let only = paths.split(' ').map(str::to_owned).collect();

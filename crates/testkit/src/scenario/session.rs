@@ -64,6 +64,8 @@ pub(super) enum SessionStep {
     /// The same session once more.
     Again,
     Forget(LessonId),
+    /// How strictly tests come first from here on.
+    Switch(world::Discipline),
 }
 
 impl Story<'_> {
@@ -73,6 +75,10 @@ impl Story<'_> {
         match (step, &scenario.session) {
             (SessionStep::Again, Some(terms)) => self.add_session(scenario, terms, self.project().await?).await?,
             (SessionStep::Again, None) => {}
+            (SessionStep::Switch(mode), _) => {
+                let switched = self.kernel()?.switch_discipline(self.its_task()?, *mode, "human").await;
+                self.note("switch", switched.map(drop))?;
+            }
             (SessionStep::Forget(lesson), _) => self.kernel()?.forget_lessons(vec![*lesson], "human", "it misleads".to_owned()).await?,
         }
         Ok(true)

@@ -1,18 +1,17 @@
 //! What people do in a scenario, and the kernel they do it to.
 
-use super::{Scenario, journal, session::SessionStep};
+use super::{journal, session::SessionStep};
 use crate::bed::Bed;
 use brain::script::BrainScript;
 use brain::{Brain, BrainInput, Move, ToolCall};
-use kernel::{CallOptions, Clock, Fault, FaultKind, Kernel, NewTask, Reply, Stop, TokenRequest, Tuning, Verification};
+use kernel::{CallOptions, Clock, Fault, FaultKind, Kernel, Reply, Stop, TokenRequest, Tuning, Verification};
 use policy::Peer;
 use sandbox::Launcher;
 use std::collections::HashMap;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use world::event::BanGiven;
-use world::{AtCap, Budget, CallPattern, Code, Mode, Pid, Refusal, ReviewId, ReviewState, Scope, Side, TaskId, TaskState, Terms};
+use world::{AtCap, Budget, CallPattern, Code, Pid, Refusal, ReviewId, ReviewState, Scope, Side, TaskId, TaskState, Terms};
 
 #[derive(Debug, Clone)]
 pub(super) enum ScenarioStep {
@@ -145,6 +144,10 @@ impl<'a> Story<'a> {
         Ok(Story { bed, kernel, launchers, clock, task: None, tokens: HashMap::new(), aside: String::new(), from: 0 })
     }
 
+    pub(super) fn has_task(&self) -> bool {
+        self.task.is_some()
+    }
+
     pub(super) fn set_task(&mut self, task: TaskId) {
         self.task = Some(task);
     }
@@ -170,24 +173,6 @@ impl<'a> Story<'a> {
     /// What comes from here on is the story.
     pub fn begin(&mut self) -> Result<(), Stop> {
         self.from = self.kernel()?.ledger.journal().head().seq;
-        Ok(())
-    }
-
-    pub async fn add(&mut self, scenario: &Scenario, script: &Path) -> Result<(), Stop> {
-        let mode = if scenario.ask { Mode::Ask } else { Mode::Act };
-        let brain = match (scenario.model.is_empty(), scenario.client.is_empty()) {
-            (_, false) => "claude".into(),
-            (false, true) => "native".into(),
-            (true, true) => format!("script:{}", script.display()),
-        };
-        let new = NewTask {
-            calls_max: scenario.limit,
-            record: scenario.record,
-            tags: scenario.tags.clone(),
-            shape: scenario.shape.clone(),
-            ..NewTask::new(self.bed.project(), mode, "play the scenario".into(), Some(brain))
-        };
-        self.task = Some(self.kernel()?.add(new).await?.task);
         Ok(())
     }
 
@@ -350,7 +335,7 @@ impl<'a> Story<'a> {
         Ok(())
     }
 
-    fn its_task(&self) -> Result<TaskId, Stop> {
+    pub(super) fn its_task(&self) -> Result<TaskId, Stop> {
         self.task.ok_or_else(|| wrong("there is no task"))
     }
 
@@ -371,7 +356,7 @@ impl<'a> Story<'a> {
     }
 
     /// A refusal is part of the story.
-    fn note(&mut self, what: &str, done: Result<(), Stop>) -> Result<(), Stop> {
+    pub(super) fn note(&mut self, what: &str, done: Result<(), Stop>) -> Result<(), Stop> {
         match done {
             Err(Stop::Refused(no)) => self.aside.push_str(&format!("{what} refused: {}\n", no.reason)),
             other => other?,

@@ -351,7 +351,11 @@ fn spawn_order(spec: &CronSpec, program: &Program) -> SpawnOrder {
         budget: program.budget.clone(),
         runtime: program.runtime,
         image: program.image.clone(),
-        initial_task: program.initial_task.clone().or_else(|| Some(spec.description.clone()).filter(|text| !text.is_empty())),
+        initial_task: match program.runtime {
+            // Nothing runs that could do it.
+            ProgramRuntime::Virtual => None,
+            _ => program.initial_task.clone().or_else(|| Some(spec.description.clone()).filter(|text| !text.is_empty())),
+        },
         schedule: None,
         user: None,
         confined: program.confined,

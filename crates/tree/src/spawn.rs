@@ -258,6 +258,10 @@ impl Tree {
         }
         match order.runtime {
             ProgramRuntime::Virtual if !order.image.is_empty() => bad("a virtual process runs nothing, and has no image"),
+            ProgramRuntime::Virtual if order.initial_task.is_some() || order.schedule.is_some() => {
+                let why = "a virtual process runs nothing that could do a first task or keep a schedule";
+                Err(Refusal::new(Code::BadInput, why).hint("name what it runs, or send it a message"))
+            }
             ProgramRuntime::Python if !is_python_image(&order.image) => bad("the image of a Python agent is `module:Class`"),
             ProgramRuntime::Claw | ProgramRuntime::Custom if order.image.is_empty() => bad("the image must name a program"),
             _ => match order.env.keys().find(|name| name.is_empty() || name.contains(['=', '\0'])) {

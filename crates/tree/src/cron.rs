@@ -263,7 +263,7 @@ impl Tree {
         let (state, is_virtual) = self.ledger.look(|world| {
             let process = world.processes.get(&target);
             let program = process.and_then(|process| process.program.as_deref());
-            (process.map(|process| process.state), program.is_none_or(|program| program.runtime == ProgramRuntime::Virtual))
+            (process.map(|process| process.state), program.is_none_or(|program| !program.runtime.has_program()))
         });
         match state {
             Some(ProcessState::Sleeping) if is_virtual => {

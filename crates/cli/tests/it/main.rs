@@ -8,6 +8,7 @@ mod bad_input;
 mod bill;
 mod brain_limits;
 mod brain_setup;
+mod brain_tree;
 mod brains;
 mod cancel;
 mod cassette;

@@ -3,7 +3,7 @@
 use crate::Kernel;
 use std::sync::{Arc, Weak};
 use tree::{BrainHost, TreeFuture};
-use world::{BrainSpec, Code, Fault, FaultKind, Refusal, Stop, TaskId, Tier, ZoneId};
+use world::{BrainSpec, Code, Fault, FaultKind, Pid, Refusal, Stop, TaskId, Tier, ZoneId};
 
 pub(crate) struct KernelBrains(Weak<Kernel>);
 
@@ -41,6 +41,14 @@ impl BrainHost for KernelBrains {
         if let Ok(kernel) = self.kernel() {
             kernel.tasks.wake();
         }
+    }
+
+    fn decider(&self, name: &str) -> Option<String> {
+        self.kernel().ok()?.instance.settings.in_force().decider(name)
+    }
+
+    fn decide<'a>(&'a self, pid: Pid, model: &'a str, system: &'a str, question: &'a str) -> TreeFuture<'a, Result<String, Stop>> {
+        Box::pin(async move { self.kernel()?.models.ask_for(pid, model, system, question).await })
     }
 
     fn cancel<'a>(&'a self, task: TaskId, by: &'a str) -> TreeFuture<'a, Result<(), Stop>> {

@@ -19,13 +19,19 @@ use world::{
 /// Tasks of one brain that wait, as of any worker.
 const QUEUED_MAX: usize = world::limits::QUEUE_MAX;
 
-/// Whoever has brains work.
+/// Whoever has brains work and decide.
 pub trait BrainHost: Send + Sync {
     /// The brain that a name stands for in a zone, as tasks name it. Refused where it cannot work there.
     fn resolve(&self, zone: ZoneId, name: &str, tier: Tier, model: &str) -> Result<String, Stop>;
 
     /// Something was queued.
     fn wake(&self);
+
+    /// The model that decides for the process of this name, where the operator's settings attach one.
+    fn decider(&self, name: &str) -> Option<String>;
+
+    /// What that model answers, asked once in the name of this process.
+    fn decide<'a>(&'a self, pid: Pid, model: &'a str, system: &'a str, question: &'a str) -> TreeFuture<'a, Result<String, Stop>>;
 
     /// Ends a task with everything that runs for it.
     fn cancel<'a>(&'a self, task: TaskId, by: &'a str) -> TreeFuture<'a, Result<(), Stop>>;

@@ -16,6 +16,7 @@ mod clock;
 pub mod contract;
 mod cron;
 mod decide;
+mod decider;
 mod deliver;
 mod end;
 mod escalate;

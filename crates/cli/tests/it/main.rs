@@ -68,6 +68,7 @@ mod toolchains;
 mod tools;
 mod top;
 mod tree_compiler;
+mod tree_deciders;
 mod tree_phases;
 mod tree_site;
 mod tree_startup;

@@ -153,7 +153,13 @@ pub async fn recall_tree(tree: &Tree, by: Pid, name: &str, arguments: &Value, re
 async fn result_of(tree: &Tree, by: Pid, work: TaskId, wait: Duration) -> Result<Value, Stop> {
     Ok(match tree.work_result(by, work, wait).await? {
         Some(result) => json!({ "result": result }),
-        None => json!({ "work": work.0, "running": true, "hint": "ask again with agent_wait and this `work`" }),
+        None => {
+            let mut shown = json!({ "work": work.0, "running": true, "hint": "ask again with agent_wait and this `work`" });
+            if let Some(review) = tree.work_question(work) {
+                shown["waits_for_person"] = review.to_string().into();
+            }
+            shown
+        }
     })
 }
 

@@ -49,7 +49,7 @@ pub async fn connect(home: &Path) -> Result<KernelClient, CommandError> {
 }
 
 /// The same; a kernel that is started gets these options.
-pub async fn connect_with(home: &Path, tree: &TreeOptions) -> Result<KernelClient, CommandError> {
+async fn connect_with(home: &Path, tree: &TreeOptions) -> Result<KernelClient, CommandError> {
     connect_to(home, KernelLife::OfItsOwn, tree).await
 }
 
@@ -80,6 +80,31 @@ pub async fn running(home: &Path) -> Result<Option<KernelClient>, CommandError> 
         Ok(client) => Ok(Some(client)),
         Err(ClientError::Absent { .. }) => Ok(None),
         Err(error) => Err(error.into()),
+    }
+}
+
+/// Does a kernel answer? One that hangs up on a plain question is just ending: a process that was killed lets go of its socket a moment after that.
+pub async fn is_answered(home: &Path) -> Result<bool, CommandError> {
+    let Some(mut kernel) = running(home).await? else { return Ok(false) };
+    match kernel.call::<KernelStatus>(&Nothing {}).await {
+        Ok(_) => Ok(true),
+        Err(ClientError::Broken { .. }) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Starts a kernel with these options, unless one answers meanwhile. Done when one does.
+pub async fn until_answered(home: &Path, tree: &TreeOptions) -> Result<(), CommandError> {
+    let asked = Instant::now();
+    loop {
+        let mut kernel = connect_with(home, tree).await?;
+        match kernel.call::<KernelStatus>(&Nothing {}).await {
+            Ok(_) => return Ok(()),
+            Err(ClientError::Broken { .. }) if asked.elapsed() < Duration::from_millis(READY_MS_MAX) => {
+                tokio::time::sleep(Duration::from_millis(LOCK_STEP_MS)).await;
+            }
+            Err(error) => return Err(error.into()),
+        }
     }
 }
 

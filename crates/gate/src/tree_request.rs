@@ -61,6 +61,8 @@ impl TreeRequest {
         match self {
             TreeRequest::Spawn { parent, role, tier, user, tools, name, is_image_hidden, limits, budget } => TreeFacts {
                 relation: world.relation(pid, *parent),
+                // A worker of a project thinks with models of this tier where nobody says otherwise.
+                tier: plain.tier.or(caller.zone.map(|_| Tier::Tactical)),
                 target_role: Some(*role),
                 target_tier: Some(*tier),
                 target_user: user.clone(),

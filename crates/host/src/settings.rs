@@ -38,6 +38,8 @@ pub struct OperatorSettings {
     pub brain_patience: Option<String>,
     /// How much of sessions runs at once.
     pub sessions: SessionSettings,
+    /// Brains that decide for processes of the tree, by the names of those: `king` is the kernel.
+    pub deciders: BTreeMap<String, String>,
     /// Where the process tree is served over gRPC; nowhere without it.
     pub grpc: Option<GrpcSettings>,
 }
@@ -167,6 +169,12 @@ impl OperatorSettings {
             }
         }
         settings.sessions.check().map_err(bad)?;
+        for (name, brain) in &settings.deciders {
+            if !matches!(BrainSpec::parse(brain), Ok(BrainSpec::Native { .. })) {
+                let why = "only the built-in brain decides: `native`, `native:TIER` or `native:provider/model`";
+                return Err(bad(format!("deciders.{name}: `{brain}`: {why}")));
+            }
+        }
         for (name, setting) in &settings.brains {
             setting.check(name).map_err(|why| bad(format!("brains: {why}")))?;
         }
@@ -207,10 +215,18 @@ impl OperatorSettings {
         }
     }
 
+    /// The model of the brain that decides for the process of this name.
+    pub fn decider(&self, name: &str) -> Option<String> {
+        match self.with_default_model(BrainSpec::parse(self.deciders.get(name)?).ok()?) {
+            BrainSpec::Native { model } => Some(model.unwrap_or_else(|| BrainSpec::DEFAULT_MODEL.to_owned())),
+            _ => None,
+        }
+    }
+
     /// The names of the parts that differ.
     pub fn differences(&self, other: &OperatorSettings) -> Vec<String> {
         let OperatorSettings { review, sandbox, runtime, environment, services, secrets, providers, models, gateway, .. } = self;
-        let OperatorSettings { brain, model, brains, brain_idle, brain_patience, sessions, grpc, .. } = self;
+        let OperatorSettings { brain, model, brains, brain_idle, brain_patience, sessions, deciders, grpc, .. } = self;
         let parts = [
             ("review", *review != other.review),
             ("sandbox", *sandbox != other.sandbox),
@@ -227,6 +243,7 @@ impl OperatorSettings {
             ("brain_idle", *brain_idle != other.brain_idle),
             ("brain_patience", *brain_patience != other.brain_patience),
             ("sessions", *sessions != other.sessions),
+            ("deciders", *deciders != other.deciders),
             ("grpc", *grpc != other.grpc),
         ];
         parts.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name.to_owned()).collect()

@@ -117,6 +117,7 @@ impl Kernel {
         tokio::spawn(notify::run(kernel.clone()));
         tokio::spawn(sweep_containers(kernel.clone()));
         chores::begin(&kernel);
+        kernel.tree.set_brains(crate::brain_host::KernelBrains::of(&kernel));
         kernel.tree.begin(kernel.instance.tuning.startup.clone()).await?;
         Ok(kernel)
     }

@@ -6,6 +6,7 @@
 mod add_session;
 mod assign;
 mod boot;
+mod brain_host;
 mod call;
 mod call_door;
 mod cancel;

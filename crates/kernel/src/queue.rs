@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use world::event::{BudgetSet, CassetteStarted, ReplayStarted, TaskNarrowed, TaskQueued, TaskScheduled, TaskTagged};
 use world::{
-    Budget, CallId, Code, Event, Fault, Missing, Mode, Pid, Process, ProcessState, Refusal, RefusalKind, Remedy, Stop, Task, TaskId,
-    TaskPlacement, TaskState, ToolList, World, ZoneId, limits,
+    Budget, CallId, Code, Event, Fault, Missing, Mode, Pid, Process, ProcessState, ProgramRuntime, Refusal, RefusalKind, Remedy, Stop,
+    Task, TaskId, TaskPlacement, TaskState, ToolList, World, ZoneId, limits,
 };
 
 /// A task somebody wants done.
@@ -440,7 +440,7 @@ impl Kernel {
     }
 
     /// Refuses a brain that has no model to think with in this zone, or no program.
-    fn check_mind(&self, zone: Option<ZoneId>, spec: &BrainSpec) -> Result<(), Refusal> {
+    pub(crate) fn check_mind(&self, zone: Option<ZoneId>, spec: &BrainSpec) -> Result<(), Refusal> {
         if let Some(model) = spec.model() {
             self.models.model_card(zone, model)?;
         }
@@ -482,7 +482,8 @@ fn ready(kernel: &Kernel) -> Vec<(Pid, TaskId)> {
     kernel.ledger.look(|world| {
         let of = |pid: Pid| busy.iter().filter(move |id| world.tasks.get(id).is_some_and(|task| task.pid == pid));
         let occupied = |pid: Pid| of(pid).any(|id| !waits.contains(id)) || of(pid).count() >= limits::TASKS_WAITING_MAX;
-        let is_able = |p: &&Process| p.program.is_none() && p.state.alive() && p.state != ProcessState::Paused && !occupied(p.pid);
+        let works = |p: &Process| p.program.as_ref().is_none_or(|program| program.runtime == ProgramRuntime::Brain);
+        let is_able = |p: &&Process| works(p) && p.state.alive() && p.state != ProcessState::Paused && !occupied(p.pid);
         let able = world.processes.values().filter(is_able);
         able.filter_map(|process| {
             let is_own = |task: &&Task| task.pid == process.pid && !busy.contains(&task.id);

@@ -1,13 +1,19 @@
-//! One request to a model on the operator's behalf, outside every project: to see that it answers, and what that costs.
+//! One request to a model outside every project: on the operator's behalf, to see that it answers and what that costs, or for a process that decides.
 //!
 //! It passes the gate, is reserved, metered and recorded as every request is.
 
 use crate::Models;
+use brain::SingleQuestion;
+use brain::model::Purpose;
 use journal::Filter;
 use ledger::event_of;
 use std::sync::Arc;
 use std::time::Instant;
 use world::{Event, Fault, FaultKind, Pid, Stop, UsageTotals, ZoneId};
+
+/// Tokens and bytes of an answer that decides something.
+const DECISION_TOKENS: u64 = 1_000;
+const DECISION_BYTES_MAX: usize = 16 * 1024;
 
 /// What a model said when it was tried.
 #[derive(Clone, Debug)]
@@ -35,6 +41,16 @@ impl Models {
             Fault { fix, ..Fault::new(FaultKind::Brain, what, &fault) }
         })?;
         Ok(ModelTrial { provider, model, answer, ms, usage: self.used_since(before)? })
+    }
+
+    /// Asks the model of this name once for a process that works on no project.
+    pub async fn ask_for(self: &Arc<Self>, pid: Pid, name: &str, system: &str, user: &str) -> Result<String, Stop> {
+        let work = self.model_card(None, name)?;
+        let model = self.gateway_model(pid, ZoneId::NONE, work.clone(), work)?;
+        let (output_tokens, answer_bytes_max) = (DECISION_TOKENS, DECISION_BYTES_MAX);
+        let question = SingleQuestion { purpose: Purpose::Work, system, user, tools: &[], output_tokens, answer_bytes_max };
+        let answered = brain::ask_once(&model, &question).await;
+        Ok(answered.map_err(|failure| Fault::new(FaultKind::Brain, format!("`{name}` gives no answer"), &failure.fault))?.text)
     }
 
     /// What the operator's own last request used.

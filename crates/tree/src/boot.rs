@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use world::event::{ProcSnapshotted, TaskFailed};
-use world::{EndReason, Event, Fault, Pid, Process, ProcessExit, ProcessState, Supervision, Task, TaskState, World};
+use world::{EndReason, Event, Fault, Mode, Pid, Process, ProcessExit, ProcessState, Supervision, Task, TaskState, World};
 
 /// How long programs have at a stop to say what they want back: as long as the contract gives them at any other end. Nobody waits for one that has
 /// said it and is gone.
@@ -37,11 +37,12 @@ impl Tree {
         }
         // What sleeps wakes for work that was queued before; what is paused or waits for a decision has it done after that.
         let resting: BTreeSet<Pid> = self.ledger.look(|world| {
-            let queued = world.tasks.values().filter(|task| task.state == TaskState::Queued);
+            let queued = world.tasks.values().filter(|task| task.mode == Mode::Execute && task.state == TaskState::Queued);
             let rests = |process: &&Process| process.program.is_some() && process.state.alive() && !comes_back(process);
             queued.filter_map(|task| world.processes.get(&task.pid)).filter(rests).map(|process| process.pid).collect()
         });
         resting.into_iter().for_each(|pid| self.take_up_tasks(pid));
+        self.watch_brain_tasks();
         let undecided: Vec<(Pid, String)> = self.ledger.look(|world| {
             let waiting = world.processes.values().filter(|process| process.state.alive() && awaits_decision(process));
             waiting.map(|process| (process.pid, format!("{} (process {}) crashed", process.name, process.pid))).collect()

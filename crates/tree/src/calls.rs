@@ -3,13 +3,14 @@
 //! **Invariant.** The decision, its effect and its end are one batch of records, so none of them is ever on disk without the others.
 
 use crate::Tree;
+use crate::brain_work::is_brain;
 use crate::view::unknown;
 use gate::{Details, ExtraEvents, GateDecision, Request, TreeRequest, stale};
 use parking_lot::Mutex;
 use serde_json::Value;
 use std::sync::Arc;
 use world::event::CallFinished;
-use world::{CallId, Event, Pid, Recipient, Refusal, Stop, Task, TaskId, TaskState, World, ZoneId};
+use world::{CallId, Event, Pid, Process, Recipient, Refusal, Stop, Task, TaskId, TaskState, World, ZoneId};
 
 /// The call that runs a vendor's client.
 const BRAIN_RUN: &str = "brain.run";
@@ -57,11 +58,11 @@ pub(crate) struct CallOrigin {
 }
 
 impl CallOrigin {
-    /// What a worker of a project asks of the tree is part of its task: the project's policy, the task's mode and its tool lists hold. A process of
-    /// the tree itself works for no project.
-    fn of(world: &World, by: Pid) -> CallOrigin {
+    /// What a worker of a project asks of the tree is part of its task: the project's policy, the task's mode and its tool lists hold. So it is with
+    /// a brain that another one spawned; every other process of the tree works for no project.
+    pub fn of(world: &World, by: Pid) -> CallOrigin {
         let none = CallOrigin { task: None, zone: ZoneId::NONE, of: None };
-        let Some(process) = world.processes.get(&by).filter(|process| process.program.is_none() && by != Pid::OPERATOR) else {
+        let Some(process) = world.processes.get(&by).filter(|process| works_on_project(process) && by != Pid::OPERATOR) else {
             return none;
         };
         let run = world.calls.iter().rfind(|(_, call)| call.pid == by && call.tool == BRAIN_RUN);
@@ -73,6 +74,10 @@ impl CallOrigin {
     pub fn request(self, by: Pid, tool: &str, input: Value) -> Request {
         Request { of: self.of, ..Request::new(by, self.task, self.zone, tool, input) }
     }
+}
+
+fn works_on_project(process: &Process) -> bool {
+    process.program.is_none() || is_brain(process)
 }
 
 /// The task that a worker works on, or that waits for a person in the middle of it.

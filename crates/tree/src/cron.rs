@@ -263,7 +263,7 @@ impl Tree {
         let (state, is_virtual) = self.ledger.look(|world| {
             let process = world.processes.get(&target);
             let program = process.and_then(|process| process.program.as_deref());
-            (process.map(|process| process.state), program.is_none_or(|program| program.runtime == ProgramRuntime::Virtual))
+            (process.map(|process| process.state), program.is_none_or(|program| !program.runtime.has_program()))
         });
         match state {
             Some(ProcessState::Sleeping) if is_virtual => {
@@ -351,7 +351,11 @@ fn spawn_order(spec: &CronSpec, program: &Program) -> SpawnOrder {
         budget: program.budget.clone(),
         runtime: program.runtime,
         image: program.image.clone(),
-        initial_task: program.initial_task.clone().or_else(|| Some(spec.description.clone()).filter(|text| !text.is_empty())),
+        initial_task: match program.runtime {
+            // Nothing runs that could do it.
+            ProgramRuntime::Virtual => None,
+            _ => program.initial_task.clone().or_else(|| Some(spec.description.clone()).filter(|text| !text.is_empty())),
+        },
         schedule: None,
         user: None,
         confined: program.confined,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use world::{Escalation, EscalationId, Pid, ProcessExit, Severity, Stop, World};
 
 /// What is said of the answers with a question, which is how such trouble is known again.
-const ANSWERS: &str = "answers";
+pub(crate) const ANSWERS: &str = "answers";
 /// Answers that end a process. Every other lets it go on.
 const ENDS: [&str; 8] = ["no", "end", "ended", "stop", "kill", "drop", "leave", "terminate"];
 

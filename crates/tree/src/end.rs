@@ -81,6 +81,7 @@ impl Tree {
     /// Ends one process with its program, and records that.
     pub(crate) async fn end_process(&self, pid: Pid, reason: EndReason, grace: Duration, killed: bool) -> Result<(), Fault> {
         self.cancel_start(pid);
+        self.cancel_brain_tasks(pid, words_of(reason)).await?;
         let answer = match self.live(pid) {
             Some(live) => Some(self.end_program(&live, reason, grace).await),
             None => None,
@@ -193,7 +194,8 @@ impl Tree {
             }
             // What crashed and waits for a decision goes on by this word.
             (TreeSignal::Cont, None) => self.go_on(target),
-            (TreeSignal::Int | TreeSignal::Stop | TreeSignal::Chld, _) => {}
+            (TreeSignal::Int, None) => self.cancel_brain_tasks(target, reason).await?,
+            (TreeSignal::Stop | TreeSignal::Chld, _) => {}
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use crate::calls::{CallEffect, TreeCall};
 use crate::deliver::HandOverError;
 use crate::mailroom::is_pushed;
 use crate::send::notice;
-use crate::{EscalationOrder, Tree, TreeCaller, clock};
+use crate::{EscalationOrder, Tree, TreeCaller, TreeFuture, clock};
 use gate::{Details, GateDecision, PERSON_ASK, Request, TreeRequest};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -75,7 +75,11 @@ impl Tree {
     }
 
     /// Has it dealt with by whoever has it, or passes it on, as far as that goes without waiting for anybody.
-    pub(crate) async fn carry_up(&self, id: EscalationId) -> Result<(), Stop> {
+    pub(crate) fn carry_up(&self, id: EscalationId) -> TreeFuture<'_, Result<(), Stop>> {
+        Box::pin(self.carry_up_now(id))
+    }
+
+    async fn carry_up_now(&self, id: EscalationId) -> Result<(), Stop> {
         loop {
             let open = self.ledger.look(|world| {
                 let one = world.escalations.get(&id).filter(|one| one.handled.is_none() && one.review.is_none())?;
@@ -83,6 +87,14 @@ impl Tree {
             });
             let Some((escalation, is_up, limit)) = open else { return Ok(()) };
             let at = escalation.at;
+            if let Some(response) = self.decided(&escalation).await {
+                match self.answer_escalation(at, id, Some(response)).await {
+                    Ok(()) => return Ok(()),
+                    // A rule has something against it, or somebody dealt with it meanwhile.
+                    Err(Stop::Refused(refusal)) => world::log!("skep: what was decided about {id} does not hold: {}", refusal.reason),
+                    Err(stop) => return Err(stop),
+                }
+            }
             if at == Pid::KERNEL {
                 return self.ask_about(&escalation).await;
             }

@@ -4,6 +4,7 @@
 //! within the number of tasks that its process may work on; what an interruption leaves is kept.
 
 use crate::bounds::{until_told, used_up};
+use crate::brain_work::{is_over, said};
 use crate::calls::{CallEffect, TreeCall};
 use crate::end::{execute_result, of_tree, own_children};
 use crate::live::LiveProgram;
@@ -21,10 +22,9 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use world::event::{TaskFailed, TaskFinished, TaskPrioritized, TaskQueued, TaskStarted};
+use world::event::{TaskFailed, TaskFinished, TaskQueued};
 use world::{
-    Code, Event, ExecuteOrder, ExecuteResult, Fault, FaultKind, Mode, Pid, ProcessState, ProgramRuntime, Refusal, Stop, Task, TaskId,
-    TaskState, World, ZoneId,
+    Code, Event, ExecuteOrder, ExecuteResult, Fault, FaultKind, Mode, Pid, ProgramRuntime, Refusal, Stop, Task, TaskId, TaskState, ZoneId,
 };
 
 /// Bytes of a task's output that its record has; a longer one is a blob beside it.
@@ -105,9 +105,13 @@ impl Tree {
     }
 
     async fn begin_work(&self, by: TreeCaller, target: Pid, order: TaskOrder, only_children: bool) -> Result<(TaskId, RunningWork), Stop> {
+        let me = self.me.upgrade().ok_or_else(crate::spawn::stopping)?;
+        if self.is_brain(target) {
+            let task = self.queue_for_brain(by, target, order, only_children).await?;
+            return Ok((task, tokio::spawn(async move { me.brain_result(task).await })));
+        }
         let text = TaskText { prompt: order.description.clone(), params: order.params.clone() };
         let task = self.queue_task(by, target, order, only_children).await?;
-        let me = self.me.upgrade().ok_or_else(crate::spawn::stopping)?;
         // What was begun is finished also when the caller goes away.
         Ok((task, tokio::spawn(async move { me.run_task(task, text).await })))
     }
@@ -120,13 +124,13 @@ impl Tree {
             return Err(Refusal::new(Code::NotFound, format!("{id} is no work of yours")).into());
         }
         let over = self.until(|world| match world.tasks.get(&id) {
-            Some(task) if !task.state.ended() => None,
+            Some(task) if !is_over(task) => None,
             task => Some(task.cloned()),
         });
         let Ok(over) = tokio::time::timeout(wait, over).await else { return Ok(None) };
         match over {
-            Some(Task { state: TaskState::Done, result, .. }) => {
-                let mut result = result.map(|result| *result).unwrap_or_default();
+            Some(Task { state: TaskState::Done, result, summary, .. }) => {
+                let mut result = result.map_or_else(|| said(summary), |result| *result);
                 if let Some(blob) = result.blob.take() {
                     result.output = String::from_utf8_lossy(&self.ledger.blob(&blob)?).into_owned();
                 }
@@ -383,30 +387,6 @@ impl Tree {
         }
     }
 
-    /// Records that a task is begun, as soon as its process may work on one more. False where it never will.
-    async fn begin_task(&self, id: TaskId) -> Result<bool, Fault> {
-        loop {
-            let begun = self.ledger.commit(|world, _| match may_begin(world, id) {
-                Some(true) => {
-                    let episode = world.tasks.get(&id).map_or(1, |task| task.episodes + 1);
-                    let pid = world.tasks.get(&id).map_or(Pid::KERNEL, |task| task.pid);
-                    (vec![Event::from(TaskStarted { pid, task: Some(id), episode })], Some(true))
-                }
-                Some(false) => (Vec::new(), Some(false)),
-                None => (Vec::new(), None),
-            })?;
-            if let Some(begun) = begun.durable().await? {
-                return Ok(begun);
-            }
-            self.until(|world| may_begin(world, id)).await;
-        }
-    }
-
-    /// The same for one that waited for a person.
-    pub(crate) async fn resume_task(&self, id: TaskId) -> Result<bool, Fault> {
-        self.begin_task(id).await
-    }
-
     /// Records what came of a task, and says it.
     async fn settle_task(&self, id: TaskId, outcome: TaskOutcome) -> Result<ExecuteResult, Stop> {
         let (short, whole) = match &outcome {
@@ -461,37 +441,4 @@ impl Tree {
         let cut = result.output.floor_char_boundary(OUTPUT_BYTES_MAX);
         Ok(ExecuteResult { output: result.output[..cut].to_owned(), blob: Some(blob), ..result.clone() })
     }
-
-    /// Gives the tasks of a process another place among those that wait.
-    pub async fn nice(&self, by: Pid, target: Pid, priority: i64) -> Result<(), Stop> {
-        let about = Some(TreeRequest::Direct { target, only_children: false });
-        let input = json!({ "pid": target.0, "priority": priority });
-        let call = TreeCall { by, tool: "proc.nice", input, about, read_only: false };
-        self.commit_call(call, |world, _, _| {
-            of_tree(world, target)?;
-            let name = ledger::name_of(world, by);
-            let prioritized = |task: &Task| TaskPrioritized { pid: target, task: Some(task.id), priority, by: name.clone() }.into();
-            let events = world.open_tasks(target).filter(|task| task.state == TaskState::Queued).map(prioritized).collect();
-            Ok(CallEffect { events, output: json!({}), value: () })
-        })
-        .await
-    }
-}
-
-/// May a task begin now? `None`: later, perhaps. `Some(false)`: never.
-fn may_begin(world: &World, id: TaskId) -> Option<bool> {
-    let Some(task) = world.tasks.get(&id).filter(|task| !task.state.at_rest()) else { return Some(false) };
-    let Some(process) = world.processes.get(&task.pid).filter(|process| process.state.alive()) else { return Some(false) };
-    if matches!(process.state, ProcessState::Paused | ProcessState::Sleeping) {
-        return None;
-    }
-    let bound = process.limits().and_then(|limits| limits.tasks);
-    let is_free = bound.is_none_or(|bound| (world.running_tasks(task.pid) as u64) < bound);
-    // Who is more urgent, or came before, begins before.
-    let is_next = !world.open_tasks(task.pid).any(|other| {
-        other.state == TaskState::Queued
-            && task.state == TaskState::Queued
-            && (other.priority, std::cmp::Reverse(other.id)) > (task.priority, std::cmp::Reverse(task.id))
-    });
-    (is_free && (is_next || bound.is_none())).then_some(true)
 }

@@ -8,6 +8,7 @@
 mod artifact;
 mod boot;
 mod bounds;
+mod brain_work;
 mod byte_stream;
 mod calls;
 mod changes;
@@ -15,6 +16,7 @@ mod clock;
 pub mod contract;
 mod cron;
 mod decide;
+mod decider;
 mod deliver;
 mod end;
 mod escalate;
@@ -38,10 +40,12 @@ mod startup;
 mod subscribe;
 mod supervise;
 mod syscall;
+mod turn;
 mod unseen;
 mod view;
 
 pub use artifact::{ArtifactQuery, ReadArtifact};
+pub use brain_work::BrainHost;
 pub use byte_stream::{STREAM_WAIT, StreamBroken, StreamEnd, StreamReader, StreamWriter};
 pub use calls::TreeCaller;
 pub(crate) use deliver::HandOverError;
@@ -89,6 +93,8 @@ pub struct Tree {
     pub secrets: Arc<ProcessSecrets>,
     /// Who answers what agents ask of the kernel; nothing starts before there is one.
     pub(crate) face: watch::Sender<Option<Arc<dyn CoreFace>>>,
+    /// Who has brains work; none is spawned before there is one.
+    pub(crate) brains: Mutex<Option<Arc<dyn BrainHost>>>,
     /// Who waits for messages, and the bells of the loops.
     pub(crate) mail: mailroom::MailRoom,
     /// Programs that run, and those that are being started.
@@ -123,6 +129,7 @@ impl Tree {
             variables: variables.to_vec(),
             secrets: Arc::default(),
             face: watch::Sender::new(None),
+            brains: Mutex::default(),
             mail: mailroom::MailRoom::default(),
             live: Mutex::default(),
             starting: Mutex::default(),

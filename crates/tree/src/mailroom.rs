@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
-use world::{MessageId, MessagePriority, Pid, ProgramRuntime, Recipient, Refusal, TaskId, TreeMessage, World};
+use world::{MessageId, MessagePriority, Pid, Recipient, Refusal, TaskId, TreeMessage, World};
 
 /// What a listener wants to hear. What is absent is not asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -66,7 +66,7 @@ impl Arrival {
 pub(crate) fn is_pushed(world: &World, to: &Recipient) -> bool {
     let Recipient::Process(pid) = to else { return false };
     world.processes.get(pid).is_some_and(|process| {
-        let is_program = process.program.as_ref().is_some_and(|program| program.runtime != ProgramRuntime::Virtual);
+        let is_program = process.program.as_ref().is_some_and(|program| program.runtime.has_program());
         is_program && process.run.as_ref().is_some_and(|run| run.is_up)
     })
 }

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use world::event::ProcStarted;
-use world::{EndReason, Event, Fault, FaultKind, Pid, Process, ProcessState, Program, ProgramOriginal, ProgramRun, ProgramRuntime, World};
+use world::{EndReason, Event, Fault, FaultKind, Pid, Process, ProcessState, Program, ProgramOriginal, ProgramRun, World};
 
 pub(crate) use environment::{is_visible, session_stamp};
 
@@ -156,7 +156,7 @@ impl Tree {
         let found = self.ledger.look(|world| {
             let process = world.processes.get(&pid).filter(|process| process.state.alive())?.clone();
             let (program, run) = (*process.program.clone()?, *process.run.clone()?);
-            (program.runtime != ProgramRuntime::Virtual).then_some((process, program, run))
+            program.runtime.has_program().then_some((process, program, run))
         });
         let (process, program, run) = found.ok_or_else(|| failed(format!("process {pid} has no program to start")))?;
         let original = self.original(&program).await?;

@@ -3,13 +3,14 @@
 //! What is given is added to what there was, and taken from accounts above that have it: the sum never grows. **Invariant.** A request is given
 //! whole or not at all.
 
-use crate::Tree;
 use crate::calls::{CallEffect, TreeCall};
+use crate::decider::Decision;
 use crate::view::unknown;
+use crate::{EscalationOrder, Tree};
 use gate::TreeRequest;
 use serde_json::json;
 use world::event::ResourceAsked;
-use world::{Cap, CapExceeded, Code, Event, Pid, Refusal, Stop, World, budget::ALL_TIERS};
+use world::{Cap, CapExceeded, Code, Event, Pid, Refusal, Severity, Stop, World, budget::ALL_TIERS};
 
 /// What came of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +26,9 @@ impl Tree {
         if amount == 0 {
             return Err(Refusal::new(Code::BadInput, "nothing was asked for").into());
         }
+        if let Some(no) = self.decided_against(by, what, amount, why).await? {
+            return Ok(no);
+        }
         let input = json!({ "what": what, "amount": amount, "why": why });
         let call = TreeCall { by, tool: "resource.request", input, about: Some(TreeRequest::Own), read_only: false };
         let reply = self
@@ -36,6 +40,29 @@ impl Tree {
             })
             .await?;
         Ok(reply)
+    }
+
+    /// Why the brain of the account above does not let it have what that account could give; a person decides where it decides nothing.
+    async fn decided_against(&self, by: Pid, what: &str, amount: u64, why: &str) -> Result<Option<ResourceReply>, Stop> {
+        let (of, name) = self.ledger.look(|world| {
+            let cap = cap(world, by, what)?;
+            let (_, reply) = asked(world, by, &cap, amount, why, world.now_ms);
+            let from = world.books.accounts.get(&by).and_then(|account| account.allotted_from.get(&cap.to_string()).copied());
+            Ok::<_, Refusal>((from.filter(|_| reply.granted), ledger::name_of(world, by)))
+        })?;
+        let Some(of) = of else { return Ok(None) };
+        let issue = format!("{name} (process {by}) asks for {amount} {what} from the account of process {of}: {why}");
+        let no = |reason: String| Some(ResourceReply { granted: false, amount: 0, reason });
+        Ok(match self.lets_have(of, &issue).await {
+            Decision::ByRule => None,
+            Decision::Refused => no(format!("process {of} decided against it")),
+            Decision::Open => {
+                let context = [("resource".to_owned(), what.to_owned()), ("amount".to_owned(), amount.to_string())].into();
+                let raised = self.escalate(by, EscalationOrder { issue, severity: Severity::Warning, context, auto: true }).await?;
+                let with = raised.review.map_or_else(|| format!("process {}", raised.with), |review| format!("a person ({review})"));
+                no(format!("process {of} decided nothing, and it is with {with} now"))
+            }
+        })
     }
 }
 

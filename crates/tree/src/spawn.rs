@@ -12,10 +12,10 @@ use serde_json::json;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
-use world::event::{ProcCollected, ProcSpawned};
+use world::event::{ProcCollected, ProcSpawned, WorkerPinned};
 use world::{
     Code, CronAction, CronSpec, EndReason, Event, Fault, FaultKind, MissedRule, OverlapRule, Pid, ProcessExit, Program, ProgramLimits,
-    ProgramOriginal, ProgramRuntime, ProgramSchedule, Refusal, Stop, Tier, World,
+    ProgramOriginal, ProgramRuntime, ProgramSchedule, Refusal, Stop, Tier, World, ZoneId,
 };
 
 /// Folders that the room of a program shows read-only, as its metadata names them. Only the operator adds to them; a child has its parent's.
@@ -51,11 +51,30 @@ impl Tree {
         if let Some(schedule) = &schedule {
             Tree::cron_next(&schedule.cron, "", 0, 1)?;
         }
-        let (is_virtual, unshown) = (order.runtime == ProgramRuntime::Virtual, self.unshown_by(&order));
+        let (runtime, unshown) = (order.runtime, self.unshown_by(&order));
         let pid = self.record_spawn(caller, order).await?;
-        if is_virtual {
-            return Ok(pid);
+        match runtime {
+            ProgramRuntime::Virtual => return Ok(pid),
+            ProgramRuntime::Brain => {}
+            _ => self.start_spawned(pid, unshown).await?,
         }
+        if let Some(schedule) = schedule {
+            self.add_schedule(by, pid, &schedule, first.as_deref()).await?;
+        }
+        match first {
+            Some(text) => self.begin_first_task(by, pid, text),
+            // It sleeps until its first run.
+            None => {
+                if let Some(me) = self.me.upgrade() {
+                    me.rest_unless_task(pid).await?;
+                }
+            }
+        }
+        Ok(pid)
+    }
+
+    /// Starts the program of a new process; where that fails nothing of the process is left.
+    async fn start_spawned(&self, pid: Pid, unshown: Option<PathBuf>) -> Result<(), Stop> {
         let me = self.me.upgrade().ok_or_else(stopping)?;
         // In a task of its own: a caller that goes away leaves no half-started program.
         let started = tokio::spawn(async move {
@@ -74,19 +93,7 @@ impl Tree {
             }
         });
         started.await.map_err(|error| Fault::new(FaultKind::Bug, "the start of a program was lost", error))??;
-        if let Some(schedule) = schedule {
-            self.add_schedule(by, pid, &schedule, first.as_deref()).await?;
-        }
-        match first {
-            Some(text) => self.begin_first_task(by, pid, text),
-            // It sleeps until its first run.
-            None => {
-                if let Some(me) = self.me.upgrade() {
-                    me.rest_unless_task(pid).await?;
-                }
-            }
-        }
-        Ok(pid)
+        Ok(())
     }
 
     /// A folder that somebody wants its room to show, and that no room shows.
@@ -126,10 +133,15 @@ impl Tree {
         });
     }
 
-    async fn record_spawn(&self, TreeCaller { pid: by, asked }: TreeCaller, order: SpawnOrder) -> Result<Pid, Stop> {
+    async fn record_spawn(&self, TreeCaller { pid: by, asked }: TreeCaller, mut order: SpawnOrder) -> Result<Pid, Stop> {
         let is_top = by == Pid::KERNEL || by == Pid::OPERATOR;
         let parent = order.parent.unwrap_or(by);
         self.check_order(&order, is_top)?;
+        let mut zone = None;
+        if order.runtime == ProgramRuntime::Brain {
+            let (brain, project) = self.brain_of(by, &order.image, order.tier, &order.model)?;
+            (order.image, zone) = (brain, Some(project));
+        }
         let above = self.ledger.look(|world| {
             let process = world.processes.get(&parent)?;
             let program = process.program.as_deref();
@@ -174,9 +186,9 @@ impl Tree {
         let spawned = self.commit_asked(call, asked, |world, _, _| {
             // It may have ended since the gate looked.
             if world.processes.get(&parent).is_some_and(|process| process.state.alive()) {
-                let effect = effect(world, parent, &name, &user, &program);
+                let effect = effect(world, parent, &name, &user, &program, zone);
                 // What others took since the gate looked.
-                match effect.events.iter().find_map(|event| world.check(event).err()) {
+                match effect.events.first().and_then(|event| world.check(event).err()) {
                     Some(illegal) => Err(Refusal::new(Code::Exhausted, format!("spawn denied: {}", illegal.why))),
                     None => Ok(effect),
                 }
@@ -258,6 +270,12 @@ impl Tree {
         }
         match order.runtime {
             ProgramRuntime::Virtual if !order.image.is_empty() => bad("a virtual process runs nothing, and has no image"),
+            ProgramRuntime::Virtual if order.initial_task.is_some() || order.schedule.is_some() => {
+                let why = "a virtual process runs nothing that could do a first task or keep a schedule";
+                Err(Refusal::new(Code::BadInput, why).hint("name what it runs, or send it a message"))
+            }
+            ProgramRuntime::Brain if order.image.is_empty() => bad("the image must name a brain, such as `native`"),
+            ProgramRuntime::Brain if !order.env.is_empty() => bad("a brain has no variables of its own"),
             ProgramRuntime::Python if !is_python_image(&order.image) => bad("the image of a Python agent is `module:Class`"),
             ProgramRuntime::Claw | ProgramRuntime::Custom if order.image.is_empty() => bad("the image must name a program"),
             _ => match order.env.keys().find(|name| name.is_empty() || name.contains(['=', '\0'])) {
@@ -382,7 +400,7 @@ fn program(order: SpawnOrder, original: Option<String>) -> Program {
     }
 }
 
-fn effect(world: &World, parent: Pid, name: &str, user: &str, program: &Program) -> CallEffect<Pid> {
+fn effect(world: &World, parent: Pid, name: &str, user: &str, program: &Program, zone: Option<ZoneId>) -> CallEffect<Pid> {
     let pid = world.next_pid();
     let spawned = ProcSpawned {
         pid,
@@ -390,9 +408,13 @@ fn effect(world: &World, parent: Pid, name: &str, user: &str, program: &Program)
         parent: Some(parent),
         name: name.to_owned(),
         role: program.role.as_str().to_owned(),
-        zone: None,
+        zone,
         user: user.to_owned(),
         program: Some(Box::new(program.clone())),
     };
-    CallEffect { events: vec![Event::from(spawned)], output: json!({ "pid": pid.0 }), value: pid }
+    // What a program is told at its start, a brain reads with every task.
+    let prompt = Some(program.system_prompt.clone()).filter(|prompt| zone.is_some() && !prompt.is_empty());
+    let pinned = prompt.map(|prompt| WorkerPinned { pid, task: None, pins: vec![prompt], by: name.to_owned() }.into());
+    let events = std::iter::once(Event::from(spawned)).chain(pinned).collect();
+    CallEffect { events, output: json!({ "pid": pid.0 }), value: pid }
 }

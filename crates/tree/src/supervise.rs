@@ -13,8 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 use world::event::{ProcCrashed, ProcReported, ProcRestarting, ProcSlept, ProcWoken, TaskFailed};
 use world::{
-    EndReason, Event, Fault, Pid, Process, ProcessExit, ProcessRole, ProcessState, Program, ProgramRun, ProgramRuntime, Supervision,
-    TaskState, World,
+    EndReason, Event, Fault, Pid, Process, ProcessExit, ProcessRole, ProcessState, Program, ProgramRun, Supervision, TaskState, World,
 };
 
 /// How often a program is asked how it is, how long it has for its answer, and how often in a row it may miss.
@@ -316,7 +315,7 @@ impl Tree {
 
 /// Nothing runs for it, and something should.
 pub(crate) fn is_down(process: &Process) -> bool {
-    let has_program = process.program.as_ref().is_some_and(|program| program.runtime != ProgramRuntime::Virtual);
+    let has_program = process.program.as_ref().is_some_and(|program| program.runtime.has_program());
     has_program && process.run.as_ref().is_some_and(|run| !run.is_up)
 }
 

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 #[serde(deny_unknown_fields)]
 pub struct Program {
     pub runtime: ProgramRuntime,
-    /// `module:Class`, or the path of a program; empty for a virtual process.
+    /// `module:Class`, the path of a program, or the name of a brain; empty for a virtual process.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub image: String,
     pub role: ProcessRole,
@@ -107,19 +107,28 @@ pub enum ProgramRuntime {
     Claw,
     /// Any program.
     Custom,
+    /// One of our brains, which the kernel itself has work on a project.
+    Brain,
     /// Nothing runs: it stands in the table and has a mailbox.
     #[default]
     Virtual,
 }
 
 impl ProgramRuntime {
-    pub const ALL: [ProgramRuntime; 4] = [ProgramRuntime::Python, ProgramRuntime::Claw, ProgramRuntime::Custom, ProgramRuntime::Virtual];
+    pub const ALL: [ProgramRuntime; 5] =
+        [ProgramRuntime::Python, ProgramRuntime::Claw, ProgramRuntime::Custom, ProgramRuntime::Brain, ProgramRuntime::Virtual];
+
+    /// Is there a program that the tree starts, speaks to and watches?
+    pub fn has_program(self) -> bool {
+        !matches!(self, ProgramRuntime::Brain | ProgramRuntime::Virtual)
+    }
 
     pub fn as_str(self) -> &'static str {
         match self {
             ProgramRuntime::Python => "python",
             ProgramRuntime::Claw => "claw",
             ProgramRuntime::Custom => "custom",
+            ProgramRuntime::Brain => "brain",
             ProgramRuntime::Virtual => "virtual",
         }
     }

@@ -58,6 +58,7 @@ pub(super) struct SpawnInput {
     model: Option<String>,
     runtime: Option<ProgramRuntime>,
     image: Option<String>,
+    brain: Option<String>,
     prompt: Option<String>,
     task: Option<String>,
     #[serde(default)]
@@ -80,11 +81,14 @@ struct LimitsInput {
 impl SpawnInput {
     /// What was not said is the least: a worker of the lowest tier that runs nothing.
     pub fn order(self) -> Result<SpawnOrder, Refusal> {
-        let (image, runtime) = (self.image.unwrap_or_default(), self.runtime.unwrap_or(ProgramRuntime::Virtual));
+        let (image, runtime) = match (self.brain, self.runtime, self.image) {
+            (Some(brain), None | Some(ProgramRuntime::Brain), None) => (brain, ProgramRuntime::Brain),
+            (Some(_), ..) => return Err(bad("name a `brain`, or a `runtime` with its `image`")),
+            (None, runtime, image) => (image.unwrap_or_default(), runtime.unwrap_or(ProgramRuntime::Virtual)),
+        };
         if runtime == ProgramRuntime::Virtual && self.task.is_some() {
-            return Err(
-                bad("a virtual agent runs nothing that could do a `task`").hint("name its `runtime` and `image`, or send it a message")
-            );
+            return Err(bad("a virtual agent runs nothing that could do a `task`")
+                .hint("name its `brain`, or its `runtime` and `image`, or send it a message"));
         }
         let LimitsInput { tokens, tokens_per_hour, context, children, tasks, timeout_seconds } = self.limits;
         let timeout_ms = timeout_seconds.map(|seconds| seconds.saturating_mul(1_000));
@@ -347,6 +351,11 @@ mod tests {
         );
         assert!(refused(spawn(json!({ "name": "a", "limits": { "tokens": -1 } }))).contains("expected u64"));
         assert!(refused(spawn(json!({ "name": "a", "task": "go" }))).starts_with("a virtual agent runs nothing"));
+        let both = "name a `brain`, or a `runtime` with its `image`";
+        assert_eq!(refused(spawn(json!({ "name": "a", "brain": "native", "image": "x" }))), both);
+        assert_eq!(refused(spawn(json!({ "name": "a", "brain": "native", "runtime": "python" }))), both);
+        let order = spawn(json!({ "name": "a", "brain": "claude", "task": "go" })).unwrap();
+        assert_eq!((order.runtime, order.image.as_str(), order.initial_task.as_deref()), (ProgramRuntime::Brain, "claude", Some("go")));
         assert_eq!(refused(spawn(json!(["a"]))), "the arguments are no object");
         assert!(refused(read::<WorkInput>(&json!({ "pid": "five", "task": "x" }))).contains("invalid type: string \"five\""));
         assert_eq!(refused(read::<WorkInput>(&json!({ "pid": 5, "task": " " })).unwrap().order()), "`task` is empty");

@@ -159,7 +159,7 @@ impl KernelArgs {
 
 async fn start(console: &Console, tree: &TreeArgs) -> ExitResult {
     let asked = Instant::now();
-    let ran = start::running(&console.home).await?.is_some();
+    let ran = start::is_answered(&console.home).await?;
     if ran && tree.is_given() {
         return Err(CommandError::new(ErrorCode::WrongState, "the kernel runs already")
             .why("where it serves the process tree is said when it starts")
@@ -167,7 +167,7 @@ async fn start(console: &Console, tree: &TreeArgs) -> ExitResult {
     }
     let options = tree.options()?;
     if !ran {
-        console.wait("starting the kernel", start::connect_with(&console.home, &options)).await?;
+        console.wait("starting the kernel", start::until_answered(&console.home, &options)).await?;
     }
     let status = console.kernel().await?.call::<KernelStatus>(&Nothing {}).await?;
     let took = measure::duration_us(u64::try_from(asked.elapsed().as_micros()).unwrap_or(u64::MAX));

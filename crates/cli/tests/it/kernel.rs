@@ -17,6 +17,20 @@ fn twenty_commands_at_once_start_exactly_one_kernel() {
 }
 
 #[test]
+fn a_kernel_that_is_just_ending_is_no_kernel() {
+    let site = Site::new(&[]);
+    std::fs::create_dir(site.home()).unwrap();
+    std::fs::set_permissions(site.home(), std::fs::Permissions::from_mode(0o700)).unwrap();
+    let socket = std::os::unix::net::UnixListener::bind(site.home().join("kernel.sock")).unwrap();
+    // A process that was killed lets go of its socket when its last thread has ended; who comes before that is hung up on.
+    let ending = std::thread::spawn(move || (0..2).for_each(|_| drop(socket.accept().unwrap())));
+    let said = site.ok(&["kernel", "start"]);
+    ending.join().unwrap();
+    assert!(said.contains("the kernel runs") && !said.contains("already"), "{said}");
+    assert_eq!(site.count("kernel.started"), 1);
+}
+
+#[test]
 fn the_home_and_the_socket_are_the_owners_alone() {
     let site = Site::new(&[]);
     site.ok(&["kernel", "start"]);

@@ -155,7 +155,7 @@ async fn speaks(stage: Arc<Stage>) -> Result<(), String> {
 
 async fn rights(stage: Arc<Stage>) -> Result<(), String> {
     let (brain, tree) = (Client::of(&stage, stage.task)?, &stage.kernel.tree);
-    let high = brain.refused("agent_spawn", json!({ "name": "boss", "tier": "tactical" })).await?;
+    let high = brain.refused("agent_spawn", json!({ "name": "boss", "tier": "strategic" })).await?;
     let reason = "a process spawns none of a higher tier than its own (ask for a lower tier, or escalate to one above who may)";
     assert_eq!(high, format!("`proc.spawn` is denied by `builtin:spawn-tier`: {reason}"));
     assert_eq!(refused_by(&stage)?, ["builtin:spawn-tier"]);

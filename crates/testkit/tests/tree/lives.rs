@@ -4,7 +4,7 @@ use crate::ground::{Ground, agent, boot, play, task};
 use std::time::{Duration, Instant};
 use testkit::harness::Test;
 use tree::{KillOrder, SpawnOrder};
-use world::{EndReason, Event, Pid, ProcessRole, ProcessState, ProgramLimits, TreeSignal, World};
+use world::{EndReason, Event, Pid, ProcessRole, ProcessState, ProgramLimits, ProgramSchedule, TreeSignal, World};
 
 pub fn tests() -> Vec<Test> {
     vec![
@@ -45,6 +45,13 @@ async fn virtual_ones(ground: Ground) -> Result<(), String> {
     let killed = tree.kill(Pid::OPERATOR, kill(lead, true), false).await.map_err(|stop| stop.to_string())?;
     assert_eq!(killed, [two, lead]);
     assert_eq!(waits.await.map_err(|error| error.to_string())?.map(|exit| exit.reason), Ok(EndReason::ParentDied));
+    // Nothing runs that could do a first task or keep a schedule, and that is said.
+    let first = SpawnOrder { initial_task: Some("work".to_owned()), ..agent("idle", ProcessRole::Worker, "") };
+    let yearly = ProgramSchedule { cron: "0 0 1 1 *".to_owned(), keep_alive: true };
+    for order in [first, SpawnOrder { schedule: Some(yearly), ..agent("idle", ProcessRole::Worker, "") }] {
+        let no = ground.spawn(order).await.unwrap_err();
+        assert!(no.contains("a virtual process runs nothing that could do a first task or keep a schedule"), "{no}");
+    }
     // A process that is killed alone leaves its children to the next above it.
     let lead = ground.spawn(agent("lead", ProcessRole::Lead, "")).await?;
     let kid = ground.spawn(child(lead, "kid")).await?;

@@ -5,6 +5,7 @@ mod attacks;
 mod brains;
 mod branches;
 mod cheap_agent;
+mod deciders;
 mod ground;
 mod letters;
 mod lives;
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
     let attacks = attacks::tests().into_iter().map(|test| named("attacks", test));
     let brains = brains::tests().into_iter().map(|test| named("brains", test));
     let branches = branches::tests().into_iter().map(|test| named("branches", test));
+    let deciders = deciders::tests().into_iter().map(|test| named("deciders", test));
     let letters = letters::tests().into_iter().map(|test| named("letters", test));
     let lives = lives::tests().into_iter().map(|test| named("lives", test));
     let random = random::tests().into_iter().map(|test| named("random", test));
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
         &attacks
             .chain(brains)
             .chain(branches)
+            .chain(deciders)
             .chain(letters)
             .chain(lives)
             .chain(random)

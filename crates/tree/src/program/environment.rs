@@ -79,7 +79,7 @@ impl Tree {
                 vec![environment.as_deref().unwrap_or(python), "-m", module, "--agent", image, "--core", core]
             }
             ProgramRuntime::Claw => vec![image, "hive", "--core", core],
-            ProgramRuntime::Custom | ProgramRuntime::Virtual => vec![image],
+            ProgramRuntime::Custom | ProgramRuntime::Brain | ProgramRuntime::Virtual => vec![image],
         };
         words.into_iter().map(str::to_owned).collect()
     }

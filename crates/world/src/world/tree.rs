@@ -178,6 +178,10 @@ impl World {
             let result = partial.map(|partial| Box::new(ExecuteResult { partial: true, ..partial.clone() }));
             TaskFailed { pid, task: Some(task.id), reason: format!("its process ended: {reason}"), result }.into()
         };
-        self.open_tasks(pid).map(failed).collect()
+        // What only waited for a brain never begins; what it worked on was cancelled before.
+        let waits = |task: &&crate::Task| task.pid == pid && task.mode != Mode::Execute && task.state == TaskState::Queued;
+        let waiting =
+            self.tasks.values().filter(|_| self.processes.get(&pid).is_some_and(|process| process.program.is_some())).filter(waits);
+        self.open_tasks(pid).chain(waiting).map(failed).collect()
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{CheckResult, Transition, alive, ensure};
 use crate::event::{MessageAnswered, MessageDelivered, MessageDropped, MessageSent};
-use crate::{DropReason, MessageId, Pid, ProgramRuntime, Recipient, ReplyStatus, SenderRelation, TreeMessage, World, limits, route};
+use crate::{DropReason, MessageId, Pid, Recipient, ReplyStatus, SenderRelation, TreeMessage, World, limits, route};
 
 impl Transition for MessageSent {
     fn check(&self, world: &World) -> CheckResult {
@@ -77,7 +77,7 @@ impl Transition for MessageDelivered {
         alive(world, self.pid)?;
         let Some(process) = world.processes.get(&self.pid) else { return Err(format!("no process {}", self.pid)) };
         let runs = match (&process.program, &process.run) {
-            (Some(program), Some(run)) => program.runtime == ProgramRuntime::Virtual || run.is_up,
+            (Some(program), Some(run)) => !program.runtime.has_program() || run.is_up,
             _ => true,
         };
         ensure(runs, || format!("process {} does not run", self.pid))?;

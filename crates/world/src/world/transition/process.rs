@@ -2,7 +2,7 @@
 
 use super::{CheckResult, Transition, alive, budget, ensure, program, task_mut};
 use crate::event::{ProcExited, ProcPaused, ProcResumed, ProcSpawned, QueuePaused, QueueResumed, WorkerEnrolled, WorkerPinned};
-use crate::{BlockReason, NetUse, Pid, Process, ProcessState, ProgramRun, ProgramRuntime, World};
+use crate::{BlockReason, NetUse, Pid, Process, ProcessState, ProgramRun, World};
 
 impl Transition for ProcSpawned {
     fn check(&self, world: &World) -> CheckResult {
@@ -19,7 +19,7 @@ impl Transition for ProcSpawned {
 
     fn apply(&self, world: &mut World, at_ms: i64) {
         world.last.pid = world.last.pid.max(self.pid.0);
-        let waits = self.program.as_ref().is_some_and(|program| program.runtime != ProgramRuntime::Virtual);
+        let waits = self.program.as_ref().is_some_and(|program| program.runtime.has_program());
         let process = Process {
             pid: self.pid,
             parent: self.parent,

@@ -7,7 +7,7 @@ use crate::event::{
     ProcSnapshotted, ProcStarted, ProcUnblocked, ProcWoken,
 };
 use crate::world::DepartedProcess;
-use crate::{BlockReason, DropReason, Pid, Process, ProcessState, Program, ProgramReport, ProgramRun, ProgramRuntime, World, limits};
+use crate::{BlockReason, DropReason, Pid, Process, ProcessState, Program, ProgramReport, ProgramRun, World, limits};
 
 /// Does it fit below its parent?
 pub(super) fn check_spawn(world: &World, parent: Pid, program: &Program) -> CheckResult {
@@ -101,7 +101,7 @@ pub(super) fn leave(world: &mut World, pid: Pid, at_ms: i64) {
 impl Transition for ProcStarted {
     fn check(&self, world: &World) -> CheckResult {
         let (_, program, run) = program_of(world, self.pid)?;
-        ensure(program.runtime != ProgramRuntime::Virtual, || format!("process {} is virtual", self.pid))?;
+        ensure(program.runtime.has_program(), || format!("process {} is {}", self.pid, program.runtime.as_str()))?;
         ensure(!run.is_up, || format!("incarnation {} of process {} has not ended", run.incarnation, self.pid))?;
         ensure(self.incarnation == run.incarnation + 1, || format!("incarnation {} is not the next", self.incarnation))?;
         ensure(self.confined || !program.confined, || format!("process {} is to run in a sandbox", self.pid))
@@ -152,7 +152,7 @@ impl Transition for ProcWoken {
         go_on(world, self.pid);
         // One whose program has ended waits for its next start.
         let is_down = |process: &Process| match (&process.program, &process.run) {
-            (Some(program), Some(run)) => program.runtime != ProgramRuntime::Virtual && !run.is_up,
+            (Some(program), Some(run)) => program.runtime.has_program() && !run.is_up,
             _ => false,
         };
         if world.processes.get(&self.pid).is_some_and(is_down) {

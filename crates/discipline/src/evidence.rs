@@ -1,5 +1,6 @@
 //! What the kernel saw, as whoever decides on a merge must see it; and tests that say less than they did.
 
+use crate::coverage::coverage_reasons;
 use crate::phase::seen;
 use crate::test_run::{RunFindings, SeenRun, passed_anew};
 use crate::{PhaseWork, TestFirst};
@@ -87,6 +88,7 @@ impl TestFirst<'_> {
             && seen.ms < TWICE_MS
             && let Some(again) = self.see_tests(work, files).await?
         {
+            findings.ms += again.ms;
             let odd = unstable_tests(&seen.run, &again.run).into_iter();
             findings.doubts.extend(odd.map(|test| format!("the test `{test}` did not do the same in two runs of the same files")));
             if again.run.verdict != seen.run.verdict {
@@ -94,7 +96,9 @@ impl TestFirst<'_> {
             }
         }
         if passes && findings.doubts.is_empty() && workflow.is_test_first() {
-            findings.doubts.extend(self.survivors(work, &before, files).await?);
+            let (unnoticed, ms) = self.survivors(work, &before, files).await?;
+            findings.doubts.extend(unnoticed);
+            findings.ms += ms;
         }
         Ok(findings)
     }
@@ -113,13 +117,13 @@ impl TestFirst<'_> {
         Ok(changed.iter().filter(is_named).map(|path| format!("{path}: the test command runs what has this name")).collect())
     }
 
-    /// Faults in the changed lines that no test notices, where the project wants them looked for.
-    async fn survivors(&self, work: &PhaseWork<'_>, before: &RoomSnapshot, files: &RoomSnapshot) -> Result<Vec<String>, Stop> {
+    /// Faults in the changed lines that no test notices, where the project wants them looked for; and how long the tests took for that.
+    async fn survivors(&self, work: &PhaseWork<'_>, before: &RoomSnapshot, files: &RoomSnapshot) -> Result<(Vec<String>, u64), Stop> {
         let trusted = self.gate.policies.in_force(work.task.zone)?;
         if !trusted.config.strict.mutate {
-            return Ok(Vec::new());
+            return Ok((Vec::new(), 0));
         }
-        let mut unnoticed = Vec::new();
+        let (mut unnoticed, mut ms) = (Vec::new(), 0);
         let mut left = MUTANTS_MAX;
         for (path, was, is) in self.two_states(work, before, files)? {
             let (Some(is), false) = (is.and_then(|is| String::from_utf8(is).ok()), trusted.tests.is_test(&path)) else { continue };
@@ -129,13 +133,14 @@ impl TestFirst<'_> {
                 let mut changed = files.clone();
                 let blob = self.ledger.keep(mutant.text.as_bytes())?;
                 changed.paths.insert(path.clone(), State::File { blob, mode: None, owner: None });
-                let survives = self.see_tests(work, &changed).await?.is_some_and(|run| run.run.verdict == testing::RunVerdict::Passed);
-                if survives {
+                let Some(run) = self.see_tests(work, &changed).await? else { continue };
+                ms += run.ms;
+                if run.run.verdict == testing::RunVerdict::Passed {
                     unnoticed.push(format!("no test notices it if in {path}:{} {}", mutant.line, mutant.description));
                 }
             }
         }
-        Ok(unnoticed)
+        Ok((unnoticed, ms))
     }
 }
 
@@ -182,6 +187,7 @@ pub fn merge_reasons(workflow: &Workflow) -> Vec<String> {
     }
     if let Some(green) = &workflow.green {
         reasons.push(format!("green: {}", seen(green)));
+        reasons.extend(green.coverage.iter().flat_map(coverage_reasons));
         reasons.extend(green.remarks.iter().take(TOLD_MAX).cloned());
     }
     if workflow.put_back > 0 {

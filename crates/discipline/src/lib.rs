@@ -6,11 +6,13 @@
 #![forbid(unsafe_code)]
 
 mod boundary;
+mod coverage;
 mod evidence;
 mod exempt;
 mod phase;
 mod test_run;
 
+pub use coverage::{coverage_doubts, judged_merge};
 pub use evidence::merge_reasons;
 pub use phase::{PhaseEnd, STALLED_MAX};
 

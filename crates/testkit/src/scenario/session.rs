@@ -64,6 +64,12 @@ pub(super) enum SessionStep {
     /// The same session once more.
     Again,
     Forget(LessonId),
+    /// Another task in this mode, by a script of its own.
+    Next {
+        number: usize,
+        mode: world::Discipline,
+        script: String,
+    },
 }
 
 impl Story<'_> {
@@ -73,6 +79,12 @@ impl Story<'_> {
         match (step, &scenario.session) {
             (SessionStep::Again, Some(terms)) => self.add_session(scenario, terms, self.project().await?).await?,
             (SessionStep::Again, None) => {}
+            (SessionStep::Next { number, mode, script }, _) => {
+                let place = self.project().await?.with_extension(format!("script-{number}"));
+                std::fs::write(&place, script).map_err(|error| kernel::Fault::io("write", &place, error))?;
+                let shape = kernel::TaskShape { discipline: Some(*mode), ..kernel::TaskShape::default() };
+                self.add(&Scenario { shape, ..Scenario::default() }, &place).await?;
+            }
             (SessionStep::Forget(lesson), _) => self.kernel()?.forget_lessons(vec![*lesson], "human", "it misleads".to_owned()).await?,
         }
         Ok(true)

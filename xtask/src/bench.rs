@@ -20,6 +20,7 @@ mod history;
 mod home;
 mod journal;
 mod kernel;
+mod phase;
 mod plan;
 mod room_work;
 mod rooms;
@@ -39,7 +40,7 @@ struct Part {
     measure: fn(&mut Table) -> Result<()>,
 }
 
-const PARTS: [Part; 12] = [
+const PARTS: [Part; 13] = [
     Part { name: "journal", programs: &["journal"], needs_skep: false, measure: journal::measure },
     Part { name: "history", programs: &["history"], needs_skep: true, measure: history::measure },
     Part { name: "gate", programs: &["policy"], needs_skep: false, measure: gate::measure },
@@ -50,12 +51,13 @@ const PARTS: [Part; 12] = [
     Part { name: "clients", programs: &["keystroke"], needs_skep: true, measure: clients::measure },
     Part { name: "gateway", programs: &["gateway"], needs_skep: true, measure: gateway::measure },
     Part { name: "plan", programs: &["plan"], needs_skep: false, measure: plan::measure },
+    Part { name: "phase", programs: &["phase"], needs_skep: false, measure: phase::measure },
     Part { name: "tree", programs: &["tree", "mail"], needs_skep: true, measure: tree::measure },
     Part { name: "weight", programs: &[], needs_skep: true, measure: weight::measure },
 ];
 
 /// The parts, as help shows them.
-pub const NAMES: &str = "journal, history, gate, rivals, rooms, kernel, door, clients, gateway, plan, tree, weight";
+pub const NAMES: &str = "journal, history, gate, rivals, rooms, kernel, door, clients, gateway, plan, phase, tree, weight";
 
 /// All parts, or those that are named.
 pub fn bench(names: &[String]) -> Result<()> {

@@ -1,7 +1,8 @@
 //! What the kernel saw, as whoever decides on a merge must see it; and tests that say less than they did.
 
+use crate::coverage::coverage_reasons;
 use crate::phase::seen;
-use crate::test_run::{RoomFiles, RunFindings, SeenRun, passed_anew};
+use crate::test_run::{RoomFiles, RunFindings, SeenRun, TimedDoubts, passed_anew};
 use crate::told::{some_of, summed};
 use crate::{PhaseWork, TestFirst};
 use std::ops::RangeInclusive;
@@ -101,9 +102,9 @@ impl TestFirst<'_> {
             return Ok(findings);
         }
         if is_run_again(seen.ms, workflow.base.as_ref()) {
-            findings.doubts.extend(self.differs_again(work, files, seen).await?);
+            findings.doubt(self.differs_again(work, files, seen).await?);
             if workflow.is_test_first() {
-                findings.doubts.extend(self.passes_without_code(work, workflow, files).await?);
+                findings.doubt(self.passes_without_code(work, workflow, files).await?);
             }
         } else {
             findings
@@ -111,7 +112,7 @@ impl TestFirst<'_> {
                 .push("the tests take so long that they were run once: one that does not do the same each time is not found".to_owned());
         }
         if findings.doubts.is_empty() && workflow.is_test_first() {
-            findings.doubts.extend(self.survivors(work, &before, files).await?);
+            findings.doubt(self.survivors(work, &before, files).await?);
         }
         Ok(findings)
     }
@@ -145,13 +146,13 @@ impl TestFirst<'_> {
         Ok(files.changed_since(before).iter().filter_map(told).collect())
     }
 
-    /// Faults in the changed lines that no test notices, where the project wants them looked for.
-    async fn survivors(&self, work: &PhaseWork<'_>, before: &RoomSnapshot, files: &RoomSnapshot) -> Result<Vec<String>, Stop> {
+    /// Faults in the changed lines that no test notices, where the project wants them looked for; and how long the tests took for that.
+    async fn survivors(&self, work: &PhaseWork<'_>, before: &RoomSnapshot, files: &RoomSnapshot) -> Result<TimedDoubts, Stop> {
         let trusted = self.gate.policies.in_force(work.task.zone)?;
         if !trusted.config.strict.mutate {
-            return Ok(Vec::new());
+            return Ok((Vec::new(), 0));
         }
-        let mut unnoticed = Vec::new();
+        let (mut unnoticed, mut ms) = (Vec::new(), 0);
         let mut left = MUTANTS_MAX;
         for (path, was, is) in self.two_states(work, before, files)? {
             let (Some(is), false) = (is.and_then(|is| String::from_utf8(is).ok()), trusted.tests.is_test(&path)) else { continue };
@@ -161,13 +162,14 @@ impl TestFirst<'_> {
                 let mut changed = files.clone();
                 let blob = self.ledger.keep(mutant.text.as_bytes())?;
                 changed.paths.insert(path.clone(), State::File { blob, mode: None, owner: None });
-                let survives = self.see_tests(work, &changed).await?.is_some_and(|run| run.run.verdict == testing::RunVerdict::Passed);
-                if survives {
+                let Some(run) = self.see_tests(work, &changed).await? else { continue };
+                ms += run.ms;
+                if run.run.verdict == testing::RunVerdict::Passed {
                     unnoticed.push(format!("no test notices it if in {path}:{} {}", mutant.line, mutant.description));
                 }
             }
         }
-        Ok(unnoticed)
+        Ok((unnoticed, ms))
     }
 }
 
@@ -219,6 +221,7 @@ pub fn merge_reasons(workflow: &Workflow) -> Vec<String> {
     }
     if let Some(green) = &workflow.green {
         reasons.push(format!("green: {}", seen(green)));
+        reasons.extend(green.coverage.iter().flat_map(coverage_reasons));
         reasons.extend(green.remarks.iter().take(TOLD_MAX).cloned());
     }
     if workflow.mode == Discipline::Strict && !matches!(workflow.state, WorkflowState::Reviewing | WorkflowState::Committing) {

@@ -7,12 +7,14 @@
 
 mod again;
 mod boundary;
+mod coverage;
 mod evidence;
 mod exempt;
 mod phase;
 mod test_run;
 mod told;
 
+pub use coverage::{coverage_doubts, judged_merge};
 pub use evidence::{merge_reasons, unread_doubts};
 pub use phase::{PhaseEnd, STALLED_MAX};
 

@@ -5,7 +5,7 @@ use crate::test_run::RunFindings;
 use crate::{PhaseWork, TestFirst};
 use workflow::discipline::{PathKinds, phase_prompt};
 use workspace::{RoomSnapshot, State};
-use world::discipline::{GREEN_GUARD, RED_GUARD};
+use world::discipline::{EXPLORE_LOCK, GREEN_GUARD, RED_GUARD};
 use world::event::{WorkflowEntered, WorkflowStalled};
 use world::{Discipline, Fault, FaultKind, Stop, Task, TestEvidence, TestOutcome, TestPurpose, Workflow, WorkflowState};
 
@@ -104,21 +104,24 @@ impl TestFirst<'_> {
         }
         let base = match &workflow.base {
             Some(base) => base.clone(),
-            None => {
-                let (files, none) = (RoomSnapshot::default(), RunFindings::default());
-                let run = self.see_tests(work, &files).await?;
-                self.record_run(work, workflow, &files, TestPurpose::Base, run.as_ref(), none).await?
-            }
+            None => self.see_base(work, workflow).await?,
         };
-        let run = self.see_tests(work, &boundary.snapshot).await?;
+        let mut run = self.see_tests(work, &boundary.snapshot).await?;
         let findings = self.look_at_tests(work, &boundary.snapshot, run.as_ref())?;
-        let red = self.record_run(work, workflow, &boundary.snapshot, TestPurpose::Red, run.as_ref(), findings).await?;
+        let red = self.record_run(work, workflow, &boundary.snapshot, TestPurpose::Red, run.as_mut(), findings).await?;
         if let Some(why) = not_red(&base, &red) {
             return self.stall(work.task, &boundary, format!("{RED_GUARD}: {why}")).await;
         }
         let snapshot = self.ledger.keep(&boundary.snapshot.to_bytes()?)?;
         self.enter(work.task, WorkflowState::CodeWriting, &seen(&red), Some(snapshot)).await?;
         self.end(work.task, join(boundary.told(), format!("[RED] {}", seen(&red))), None)
+    }
+
+    /// How the project was before the task.
+    async fn see_base(&self, work: &PhaseWork<'_>, workflow: &Workflow) -> Result<TestEvidence, Stop> {
+        let (files, none) = (RoomSnapshot::default(), RunFindings::default());
+        let mut run = self.see_tests(work, &files).await?;
+        self.record_run(work, workflow, &files, TestPurpose::Base, run.as_mut(), none).await
     }
 
     /// Something must have changed; then the tests decide.
@@ -140,11 +143,20 @@ impl TestFirst<'_> {
 
     /// All tests must pass, and none of them say less than it did when it failed.
     async fn validate(&self, work: &PhaseWork<'_>, boundary: Boundary) -> Result<PhaseEnd, Stop> {
-        let workflow = self.workflow(work.task)?;
-        let run = self.see_tests(work, &boundary.snapshot).await?;
+        let mut workflow = self.workflow(work.task)?;
+        if self.wants_base_coverage(work.task, &workflow)? {
+            self.see_base(work, &workflow).await?;
+            workflow = self.workflow(work.task)?;
+        }
+        let mut run = self.see_tests(work, &boundary.snapshot).await?;
         let findings = self.look_again(work, &workflow, &boundary.snapshot, run.as_ref()).await?;
-        let green = self.record_run(work, &workflow, &boundary.snapshot, TestPurpose::Green, run.as_ref(), findings).await?;
+        let green = self.record_run(work, &workflow, &boundary.snapshot, TestPurpose::Green, run.as_mut(), findings).await?;
         let workflow = self.workflow(work.task)?;
+        if workflow.mode != Discipline::Strict && self.is_explore_locked(work.task.zone) {
+            let why = EXPLORE_LOCK.to_owned();
+            self.enter(work.task, WorkflowState::Exploring, &why, None).await?;
+            return self.end(work.task, join(boundary.told(), why.clone()), Some(why));
+        }
         let is_fine = if workflow.is_test_first() { green.is_green() } else { green.is_harmless() };
         if is_fine {
             let snapshot = self.ledger.keep(&boundary.snapshot.to_bytes()?)?;

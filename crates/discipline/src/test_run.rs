@@ -3,13 +3,17 @@
 //! Nothing that a brain built or installed is there. **Invariant.** What the run came to is bound to the files that it ran on; a runner that
 //! says something else than its exit code, or nothing at all, is never a pass.
 
+use crate::coverage::{CoveragePlace, ReadReport};
 use crate::{PhaseWork, TestFirst};
+use host::BuildRun;
 use room::RoomContent;
 use sandbox::{Exit, JobSpec, Outcome};
+use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use testing::{CommandEnd, ProjectFiles, RunOutput, RunVerdict, TestCaseOutcome, TestResult, TestRun, TestRunner, read_run};
+use workflow::discipline::PathKinds;
 use workspace::{FileState, FileTree, RoomSnapshot, State, aside, text_at};
 use world::event::TestsRan;
 use world::{Stop, TestEvidence, TestOutcome, TestPurpose, Workflow, limits};
@@ -28,6 +32,16 @@ pub(crate) struct SeenRun {
     /// Files of the project, or of these changes, that are different after the run.
     written: Vec<String>,
     pub ms: u64,
+    /// What the run itself left as its report of coverage, where it is the one that writes it.
+    pub coverage: Option<ReadReport>,
+}
+
+/// One command in a room of the kernel's own.
+struct KernelRun<'a> {
+    command: &'a [String],
+    /// Is it asked for a report of its tests?
+    reports: bool,
+    coverage: Option<&'a str>,
 }
 
 /// What is known of a run beside itself.
@@ -37,6 +51,19 @@ pub(crate) struct RunFindings {
     pub doubts: Vec<String>,
     /// They are shown.
     pub remarks: Vec<String>,
+    /// What further runs of the same tests took.
+    pub ms: u64,
+}
+
+/// What further runs of the tests speak against, and how long those took.
+pub(crate) type TimedDoubts = (Vec<String>, u64);
+
+impl RunFindings {
+    /// Takes in what further runs found.
+    pub fn doubt(&mut self, (doubts, ms): TimedDoubts) {
+        self.doubts.extend(doubts);
+        self.ms += ms;
+    }
 }
 
 /// The project as a room shows it, or as it is.
@@ -61,10 +88,21 @@ impl TestFirst<'_> {
     /// Runs the tests on these files. `None` where no command is trusted.
     pub(crate) async fn see_tests(&self, work: &PhaseWork<'_>, files: &RoomSnapshot) -> Result<Option<SeenRun>, Stop> {
         let trusted = self.gate.policies.in_force(work.task.zone)?;
-        match trusted.config.test.command.clone() {
-            Some(command) => self.run_command(work, files, command).await.map(Some),
-            None => Ok(None),
-        }
+        let Some(command) = &trusted.config.test.command else { return Ok(None) };
+        let own = trusted.config.test.coverage.as_ref().filter(|coverage| coverage.command.is_none());
+        let coverage = own.map(|coverage| coverage.report.as_str());
+        self.run_command(work, files, KernelRun { command, reports: true, coverage }).await.map(Some)
+    }
+
+    /// Runs the command that measures coverage, where it is another than that of the tests; and how long it took.
+    pub(crate) async fn run_coverage(&self, work: &PhaseWork<'_>, files: &RoomSnapshot) -> Result<(ReadReport, u64), Stop> {
+        let trusted = self.gate.policies.in_force(work.task.zone)?;
+        let wanted = trusted.config.test.coverage.as_ref();
+        let Some((report, command)) = wanted.and_then(|wanted| Some((wanted.report.as_str(), wanted.command.as_ref()?))) else {
+            return Ok((Err("nothing says how coverage is measured".to_owned()), 0));
+        };
+        let seen = self.run_command(work, files, KernelRun { command, reports: false, coverage: Some(report) }).await?;
+        Ok((seen.coverage.unwrap_or_else(|| Err("nothing was measured".to_owned())), seen.ms))
     }
 
     /// Keeps what was seen of the tests on these files, and records it.
@@ -74,14 +112,16 @@ impl TestFirst<'_> {
         workflow: &Workflow,
         files: &RoomSnapshot,
         purpose: TestPurpose,
-        seen: Option<&SeenRun>,
+        mut seen: Option<&mut SeenRun>,
         findings: RunFindings,
     ) -> Result<TestEvidence, Stop> {
         let tree = files.tree(work.base)?;
-        let mut evidence = match seen {
+        let coverage = self.measure(work, workflow, files, purpose, seen.as_deref_mut()).await?;
+        let mut evidence = match &seen {
             Some(seen) => self.evidence(purpose, tree, seen)?,
             None => not_run(workflow, purpose, tree),
         };
+        (evidence.ms, evidence.coverage) = (evidence.ms + findings.ms, coverage);
         evidence.doubts.extend(findings.doubts);
         // What the kernel found comes before what the run said of itself: the tests have a hand in that.
         evidence.remarks.splice(0..0, findings.remarks);
@@ -102,21 +142,29 @@ impl TestFirst<'_> {
         serde_json::from_slice(&self.ledger.blob(blob).ok()?).ok()
     }
 
-    async fn run_command(&self, work: &PhaseWork<'_>, files: &RoomSnapshot, command: Vec<String>) -> Result<SeenRun, Stop> {
+    async fn run_command(&self, work: &PhaseWork<'_>, files: &RoomSnapshot, run: KernelRun<'_>) -> Result<SeenRun, Stop> {
         let (task, project) = (work.task, &work.opened.project);
+        let trusted = self.gate.policies.in_force(task.zone)?;
         let manifest = self.gate.template_named_by("test.run");
         let templates = self.gate.policies.templates(self.gate.policies.trusted(task.zone)?.as_deref())?;
         let template = templates.of_tool("test.run", manifest.as_deref())?;
         let owner = self.gate.owner(task.id)?;
-        let shows = RoomContent::Kept(Box::new(files.to_kept()), owner);
+        let began = SystemTime::now();
+        let key = self.build_key(&trusted.config.test, &template.name);
+        let building = BuildRun { zone: task.zone, project, key: &key, began };
+        let builds = aside(|| self.rooms.use_builds(&building));
+        let place = run.coverage.map(|path| CoveragePlace::of(path, files));
+        let laid = place.as_ref().map_or_else(|| files.to_kept(), |place| place.clear(files).to_kept());
+        let shows = RoomContent::Tested(Box::new(laid), owner, builds);
         let throwaway = self.throwaways.open_for(task.zone, project, shows, Some(&template.name)).await?;
         let room = throwaway.room()?;
         let shown = RoomFiles(FileTree::through(room.root().as_fd(), project)?);
-        let runner = TestRunner::recognise(&command, &shown);
+        let runner = TestRunner::recognise(run.command, &shown);
         // A name that no test could have guessed when it was written.
         let report = format!(".skep-report-{}", &self.ledger.journal().vault().digest(room.work().as_os_str().as_encoded_bytes())[..16]);
         let reporting = runner.reporting(&report);
-        let mut job = JobSpec::exec(reporting.command.iter().cloned());
+        let command = if run.reports { &reporting.command } else { run.command };
+        let mut job = JobSpec::exec(command.iter().cloned());
         let mut variables = self.rooms.environment(project, Some(room), Path::new(""), template).await;
         variables.extend(reporting.environment.iter().cloned());
         job.env = tool::scrub(&variables).into_iter().map(|(name, value)| (name.into(), value.into())).collect();
@@ -130,22 +178,50 @@ impl TestFirst<'_> {
             Ok(outcome) => (end_of(&outcome), outcome.truncated, outcome.stdout, outcome.stderr),
             Err(error) => (CommandEnd::NotStarted(error.to_string()), false, Vec::new(), Vec::new()),
         };
-        let written = self.written_by(files, room, &report).await?;
+        let own_files: Vec<&str> = [report.as_str()].into_iter().chain(run.coverage).collect();
+        let (written, ignored) = self.written_by(files, room, &own_files).await?;
         let left = match aside(|| shown.0.now(&report))? {
             FileState::File { bytes, .. } => Some(bytes),
             _ => None,
         };
         let root = project.to_string_lossy();
+        let (ended_well, is_whole) = (end == CommandEnd::Exited(0), matches!(end, CommandEnd::Exited(_)));
+        let read = place.map(|place| {
+            let read = || place.read(&shown.0, &room.work().join("upper"), began, &root, |path| trusted.tests.is_test(path));
+            // What a command of its own measured counts only if it says that it could.
+            if run.reports || ended_well { read() } else { Err("the command that measures coverage did not end well".to_owned()) }
+        });
         let output = RunOutput { end, stdout: &stdout, stderr: &stderr, report: left.as_deref(), is_cut, root: &root };
-        let run = read_run(&runner, &reporting, &output);
-        throwaway.close().await?;
+        let read_run = read_run(&runner, &reporting, &output);
+        let adds_builds = files.is_empty() && is_whole;
+        let close = throwaway.close_and(|upper, used| {
+            // Code of a task has no part in what later tasks are tested with.
+            if adds_builds {
+                self.rooms.keep_builds(&building, upper, &ignored, &own_files, used);
+            }
+        });
+        close.await?;
         let text = format!("{}\n{}", String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
-        Ok(SeenRun { run, text: self.ledger.redactor.text(&text).into_owned(), written, ms })
+        Ok(SeenRun { run: read_run, text: self.ledger.redactor.text(&text).into_owned(), written, ms, coverage: read })
+    }
+
+    /// Names what is run in these rooms: builds of another command are of no use.
+    fn build_key(&self, test: &gate::TestConfig, template: &str) -> String {
+        let coverage = test.coverage.as_ref().and_then(|coverage| coverage.command.as_ref());
+        let words = test.command.iter().chain(coverage).flat_map(|command| command.iter().map(String::as_bytes).chain([&b""[..]]));
+        let parts: Vec<&[u8]> = words.chain([template.as_bytes()]).collect();
+        workspace::hash::of_parts(&parts)
     }
 
     /// Which files that were there before the run are different after it: tests that change what they test prove nothing.
-    async fn written_by(&self, files: &RoomSnapshot, room: &sandbox::Workspace, report: &str) -> Result<Vec<String>, Stop> {
-        let after = RoomSnapshot::take(room, files, &|bytes| Ok(workspace::hash::sha256(bytes))).await?;
+    async fn written_by(
+        &self,
+        files: &RoomSnapshot,
+        room: &sandbox::Workspace,
+        own_files: &[&str],
+    ) -> Result<(Vec<String>, BTreeSet<String>), Stop> {
+        let hash = |bytes: &[u8]| Ok(workspace::hash::sha256(bytes));
+        let (after, ignored) = RoomSnapshot::take_after_run(room, files, &hash).await?;
         let project = FileTree::at(room.project().to_owned())?;
         let mut written = Vec::new();
         for path in after.changed_since(files) {
@@ -154,15 +230,15 @@ impl TestFirst<'_> {
                 None => aside(|| project.now(&path)).is_ok_and(|now| !matches!(now, FileState::Absent)),
             };
             let name = path.rsplit('/').next().unwrap_or(&path);
-            if was_there && path != report && !KEPT_BY_RUNNERS.contains(&name) {
+            if was_there && !own_files.contains(&path.as_str()) && !KEPT_BY_RUNNERS.contains(&name) {
                 written.push(path);
             }
         }
-        Ok(written)
+        Ok((written, ignored))
     }
 
     fn evidence(&self, purpose: TestPurpose, tree: String, seen: &SeenRun) -> Result<TestEvidence, Stop> {
-        let SeenRun { run, text, written, ms } = seen;
+        let SeenRun { run, text, written, ms, .. } = seen;
         let outcome = match run.verdict {
             RunVerdict::Passed => TestOutcome::Passed,
             RunVerdict::Failed => TestOutcome::Failed,
@@ -187,6 +263,7 @@ impl TestFirst<'_> {
             remarks: run.remarks.clone(),
             output: Some(aside(|| self.ledger.keep(text.as_bytes()))?),
             report: Some(aside(|| self.ledger.keep(&report))?),
+            coverage: None,
             ms: *ms,
         })
     }
@@ -216,6 +293,7 @@ fn not_run(workflow: &Workflow, purpose: TestPurpose, tree: String) -> TestEvide
         remarks: Vec::new(),
         output: None,
         report: None,
+        coverage: None,
         ms: 0,
     }
 }

@@ -88,6 +88,32 @@ impl BrainAlias {
 pub struct TestConfig {
     /// What `test.run` runs, as an argument list.
     pub command: Option<Vec<String>>,
+    /// How coverage is measured. Without it, nothing is said of it.
+    pub coverage: Option<CoverageConfig>,
+}
+
+/// Where a run of the tests says which lines it reached.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CoverageConfig {
+    /// The report, as a path below the project: lcov, istanbul, cobertura or the JSON of llvm-cov.
+    pub report: String,
+    /// What writes it, as an argument list, where `test.command` does not.
+    #[serde(default)]
+    pub command: Option<Vec<String>>,
+}
+
+impl CoverageConfig {
+    fn check(&self) -> Result<(), String> {
+        let is_plain = !self.report.starts_with('/') && self.report.split('/').all(|part| !matches!(part, "" | "." | ".."));
+        if !is_plain {
+            return Err(format!("test.coverage.report: `{}` is no plain path below the project", self.report));
+        }
+        if self.command.as_ref().is_some_and(Vec::is_empty) {
+            return Err("test.coverage.command: it names no program".to_owned());
+        }
+        Ok(())
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -116,6 +142,7 @@ impl Config {
         if config.limits.workers.is_some_and(|workers| !(1..=limits::WORKERS_MAX).contains(&workers)) {
             return Err(format!("limits.workers: a project has 1 to {} workers", limits::WORKERS_MAX));
         }
+        config.test.coverage.as_ref().map_or(Ok(()), CoverageConfig::check)?;
         config.check_crew()?;
         config.discipline.as_deref().map(read_mode).transpose().map_err(|why| format!("discipline: {why}"))?;
         TestPaths::of(&config.strict)?;
@@ -172,6 +199,12 @@ mod tests {
         assert!(Config::parse("limitz: {}").unwrap_err().contains("limitz"));
         assert!(Config::parse("discipline: loose").unwrap_err().contains("there are strict, explore and debug"));
         assert!(Config::parse("strict: {tests: ['']}").unwrap_err().contains("strict.tests"));
+        let coverage = |text: &str| Config::parse(&format!("test: {{coverage: {{{text}}}}}")).map(|config| config.test.coverage);
+        let own = CoverageConfig { report: "out/lcov.info".into(), command: Some(vec!["cover".into()]) };
+        assert_eq!(coverage("report: out/lcov.info, command: [cover]"), Ok(Some(own)));
+        for bad in ["report: /etc/passwd", "report: a/../b", "report: ''", "report: a, command: []", "command: [cover]"] {
+            assert!(coverage(bad).is_err(), "{bad}");
+        }
         let strict = Config::parse("discipline: strict\nstrict: {mutate: true, tests: ['checks/**']}").unwrap();
         assert_eq!((strict.discipline.as_deref(), strict.strict.mutate), (Some("strict"), true));
         assert_eq!(Config::parse("# nothing\n"), Ok(Config::default()));

@@ -46,7 +46,7 @@ mod zone;
 pub use admit::{ExtraEvents, GateDecision, OnAdmit, Permit, stale};
 pub use bundle::read_bundle;
 pub use call_facts::{CallFacts, Details, Who, used_room};
-pub use config::{BrainAlias, Config};
+pub use config::{BrainAlias, Config, TestConfig};
 pub use crew_config::{StopHook, ZoneLimits, check_tools};
 pub use describe::{GateFacts, host_of, network_target};
 pub use extension::program;

@@ -6,6 +6,7 @@
 //! **Invariant.** The value of a secret goes to a server that the operator named, and nowhere else.
 #![forbid(unsafe_code)]
 
+mod builds;
 mod layers;
 mod live_settings;
 mod missing_program;
@@ -14,6 +15,7 @@ mod services;
 mod settings;
 mod toolchains;
 
+pub use builds::{BuildRun, UsedBuilds};
 pub use layers::HOME_LAYER;
 pub use live_settings::{LiveSettings, SettingsState};
 pub use missing_program::explain_missing_program;

@@ -4,6 +4,7 @@
 //! all that was written in it. **Invariant.** A runtime that was asked for and cannot be had is a refusal with its remedy; no other takes
 //! its place.
 
+use crate::builds::ZoneBuilds;
 use crate::services::HostServices;
 use crate::settings::OperatorSettings;
 use crate::toolchains::FoundToolchains;
@@ -40,6 +41,7 @@ pub struct Rooms {
     scratch: AtomicU64,
     /// Layers that workers left and that a client of theirs still has mounted.
     pub(crate) held_layers: parking_lot::Mutex<BTreeSet<(Pid, PathBuf)>>,
+    pub(crate) builds: ZoneBuilds,
 }
 
 /// What the operator's settings give to every room.
@@ -81,6 +83,7 @@ impl Rooms {
             quiet: Notify::new(),
             scratch: AtomicU64::new(0),
             held_layers: parking_lot::Mutex::default(),
+            builds: ZoneBuilds::default(),
         }
     }
 

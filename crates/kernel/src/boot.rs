@@ -12,12 +12,13 @@ use journal::{Finding, Journal, Options, Redactor};
 use ledger::{BlobCollector, Home, Ledger, Retention, Verifier};
 use models::Models;
 use room::{OpenWorkspaces, ThrowawayRooms};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use workspace::aside;
 use world::budget::{crash, lease};
 use world::event::{CallLost, JournalResealed, KernelStarted, KernelStopped, ProcExited, ProcSpawned, TaskFailed};
-use world::{Event, Mode, Pid, TaskId, TaskState, World};
+use world::{Event, Mode, Pid, TaskId, TaskState, World, ZoneId};
 use world::{Fault, FaultKind};
 
 /// How long a boot waits for the ends of tasks that the last kernel left in the middle of them.
@@ -167,6 +168,10 @@ impl Kernel {
         let swept = swept.map_err(|error| Fault::new(FaultKind::Bug, "the sweep failed", error))?;
         for (path, why) in swept.left {
             world::log!("skep: left behind `{}`: {why}", path.display());
+        }
+        let zones: BTreeSet<ZoneId> = self.ledger.look(|world| world.zones.keys().copied().collect());
+        if let Err(error) = aside(|| self.rooms.find_builds(|zone| zones.contains(&zone))) {
+            world::log!("skep: what tests built before is not used: {error}");
         }
         Ok(())
     }

@@ -7,8 +7,9 @@ use crate::{Kernel, call};
 use gate::{CallEnd, Request};
 use serde_json::json;
 use workflow::discipline::SET_MODE;
+use world::discipline::EXPLORE_LOCK;
 use world::event::DisciplineSwitched;
-use world::{Code, Discipline, Event, Pid, Refusal, Stop, Task, TaskId, TaskState, ZoneId};
+use world::{Code, Discipline, Event, FileCoverageMove, Pid, Refusal, Stop, Task, TaskId, TaskState, ZoneCoverage, ZoneId};
 
 /// The mode that a task gets, and why it is that one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +52,9 @@ impl Kernel {
         let request = Request::new(Pid::OPERATOR, task, zone, SET_MODE, json!({ "mode": mode.as_str() }));
         let outcome = call::run_syscall(self, &request, async { Ok(json!({ "mode": mode.as_str() })) }).await?;
         match outcome.end {
+            CallEnd::Done { .. } | CallEnd::CallerExecutes if mode != Discipline::Strict && self.test_first().is_explore_locked(zone) => {
+                Ok(ChosenDiscipline { mode: Discipline::Strict, reason: format!("{mode} was asked for. {EXPLORE_LOCK}") })
+            }
             CallEnd::Done { .. } | CallEnd::CallerExecutes => Ok(ChosenDiscipline { mode, reason: why.to_owned() }),
             CallEnd::Pending(refusal) => Err(refusal.into()),
             CallEnd::Refused(refusal) => {
@@ -58,6 +62,11 @@ impl Kernel {
                 Ok(ChosenDiscipline { mode: Discipline::Strict, reason })
             }
         }
+    }
+
+    /// Files whose coverage differs from the baseline of their zone, those that lost most first.
+    pub fn coverage_moves(&self, coverage: &ZoneCoverage) -> Vec<FileCoverageMove> {
+        self.test_first().zone_moves(coverage)
     }
 
     /// Switches the mode of a task that has not ended.

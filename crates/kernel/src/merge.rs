@@ -89,6 +89,14 @@ async fn end_or_merge(kernel: &Kernel, task: &Task, summary: &str) -> Result<(),
             verdict = Verdict::Review { reasons: doubts, rules: Vec::new() };
         }
     }
+    if matches!(verdict, Verdict::Allow(_))
+        && let Some(workflow) = now.workflow.as_deref()
+    {
+        let doubts = discipline::coverage_doubts(workflow, trusted.policy.test_rules.debt.min_delta);
+        if !doubts.is_empty() {
+            verdict = Verdict::Review { reasons: doubts, rules: Vec::new() };
+        }
+    }
     // What no gate has seen is seen by a person, whatever the rules say.
     if matches!(verdict, Verdict::Allow(_)) && crate::talk::ungated(task).is_some() {
         verdict = Verdict::Review { reasons: Vec::new(), rules: Vec::new() };
@@ -422,8 +430,12 @@ async fn apply_rest(kernel: &Kernel, task: &Task, id: MergeId, summary: &str) ->
         return finish(kernel, task, &note, committed.into_iter().chain([finished.into()]).collect()).await;
     }
     let (imported, summary) = import::run(kernel, task, summary).await?;
+    // What was measured is the whole of the changes: a part of them was not, and on a branch they are not in the project.
+    let is_whole = !goes_elsewhere && merge.only.is_empty() && merge.sides.is_empty() && paths.iter().all(|path| path.refused.is_none());
+    let limits = kernel.test_first().debt_limits(task.zone)?;
+    let judge = |world: &World| is_whole.then(|| discipline::judged_merge(world, task, id, &limits)).flatten();
     let finished = MergeFinished { pid: task.pid, task: Some(task.id), merge: id, paths };
-    finish(kernel, task, &summary, committed.into_iter().chain(imported).chain([finished.into()]).collect()).await?;
+    finish_with(kernel, task, &summary, committed.into_iter().chain(imported).chain([finished.into()]).collect(), judge).await?;
     Ok(MergeProgress::remove(&progress_file(kernel, "merging", id)?)?)
 }
 
@@ -434,7 +446,18 @@ fn progress_file(kernel: &Kernel, what: &str, merge: MergeId) -> Result<PathBuf,
     Ok(folder.join(merge.to_string()))
 }
 
-pub(crate) async fn finish(kernel: &Kernel, task: &Task, summary: &str, mut events: Vec<Event>) -> Result<(), Stop> {
+pub(crate) async fn finish(kernel: &Kernel, task: &Task, summary: &str, events: Vec<Event>) -> Result<(), Stop> {
+    finish_with(kernel, task, summary, events, |_| None).await
+}
+
+/// Ends a task, with one more record by what is true then.
+async fn finish_with(
+    kernel: &Kernel,
+    task: &Task,
+    summary: &str,
+    mut events: Vec<Event>,
+    more: impl FnOnce(&World) -> Option<Event>,
+) -> Result<(), Stop> {
     // A brain's work can be replayed only from what it started with. Where that can't be had, the replay says so.
     if task.mode != world::Mode::Call
         && let Some(opened) = kernel.workspaces.find(task.id)
@@ -445,7 +468,7 @@ pub(crate) async fn finish(kernel: &Kernel, task: &Task, summary: &str, mut even
     let pending = kernel.ledger.commit(|world, _| {
         let idle = phase::entered(world.tasks.get(&task.id), WorkflowState::Idle, "the task has ended");
         let before_end = events.len().saturating_sub(1);
-        events.splice(before_end..before_end, idle);
+        events.splice(before_end..before_end, more(world).into_iter().chain(idle));
         (events, ())
     })?;
     pending.durable().await?;

@@ -48,6 +48,7 @@ impl Kernel {
             }
         })?;
         pending.durable().await??;
+        workspace::aside(|| self.rooms.drop_builds(zone.id));
         Ok(zone)
     }
 }

@@ -4,7 +4,7 @@
 
 use crate::{RunningWork, WorkKey};
 use gate::{Gate, Who};
-use host::Rooms;
+use host::{Rooms, UsedBuilds};
 use sandbox::{Workspace, WorkspaceSpec};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,6 +19,8 @@ pub struct ThrowawayRoom {
     room: Option<Workspace>,
     folder: PathBuf,
     works: Arc<RunningWork>,
+    /// What lies beneath it must stay as long as it does.
+    builds: Option<UsedBuilds>,
 }
 
 /// What a throw-away room shows.
@@ -31,6 +33,8 @@ pub enum RoomContent {
     Task(PathBuf, Who),
     /// The project with kept work written over it, as a job of this process may see it.
     Kept(Box<KeptChanges>, Who),
+    /// The same over what the kernel's own earlier runs built.
+    Tested(Box<KeptChanges>, Who, Option<UsedBuilds>),
 }
 
 /// Opens them.
@@ -56,19 +60,24 @@ impl ThrowawayRooms {
         let runtime = self.gate.policies.runtime(zone, template)?;
         let folder = self.rooms.scratch_folder();
         aside(|| std::fs::create_dir_all(&folder)).map_err(|error| Fault::io("make", &folder, error))?;
-        let mut throwaway = ThrowawayRoom { room: None, folder, works: Arc::clone(&self.works) };
+        let mut throwaway = ThrowawayRoom { room: None, folder, works: Arc::clone(&self.works), builds: None };
         let mut spec = WorkspaceSpec::new(project, &throwaway.folder);
         let is_repository = matches!(shows, RoomContent::Repository);
         let found = match &shows {
             RoomContent::Repository => Arc::new(self.gate.masks.special_files(project).await?),
-            RoomContent::Project(who) | RoomContent::Task(_, who) | RoomContent::Kept(_, who) => {
+            RoomContent::Project(who) | RoomContent::Task(_, who) | RoomContent::Kept(_, who) | RoomContent::Tested(_, who, _) => {
                 self.gate.masks.find(&self.gate.sight(*who)?).await?
             }
         };
         spec.masked = found.masks.iter().cloned().collect();
         match shows {
             RoomContent::Task(upper, _) => spec.beneath = Some(upper),
-            RoomContent::Kept(kept, _) => aside(|| lay(&kept, project, &throwaway.folder, &|blob| self.gate.ledger.blob(blob)))?,
+            RoomContent::Kept(kept, _) => self.lay(&kept, project, &throwaway.folder)?,
+            RoomContent::Tested(kept, _, builds) => {
+                self.lay(&kept, project, &throwaway.folder)?;
+                spec.beneath = builds.as_ref().map(UsedBuilds::layer);
+                throwaway.builds = builds;
+            }
             RoomContent::Repository | RoomContent::Project(_) => {}
         }
         spec.binds = git_binds(project, &throwaway.folder, &self.home, &found).await?;
@@ -76,6 +85,10 @@ impl ThrowawayRooms {
             if is_repository { self.rooms.open_room(runtime, spec).await? } else { self.rooms.open_equipped(runtime, spec).await? };
         throwaway.room = Some(opened);
         Ok(throwaway)
+    }
+
+    fn lay(&self, kept: &KeptChanges, project: &Path, folder: &Path) -> Result<(), Stop> {
+        aside(|| lay(kept, project, folder, &|blob| self.gate.ledger.blob(blob)))
     }
 }
 
@@ -85,17 +98,22 @@ impl ThrowawayRoom {
     }
 
     /// Ends it in order; dropping it does the same without waiting.
-    pub async fn close(mut self) -> Result<(), Fault> {
-        match self.room.take() {
-            Some(room) => room.close().await.map_err(room_fault),
-            None => Ok(()),
-        }
+    pub async fn close(self) -> Result<(), Fault> {
+        self.close_and(|_, _| ()).await
+    }
+
+    /// Ends it in order, and hands out what was written in it, with the builds that lay beneath, before it goes. Blocks for that.
+    pub async fn close_and(mut self, take: impl FnOnce(&Path, Option<&UsedBuilds>)) -> Result<(), Fault> {
+        let Some(room) = self.room.take() else { return Ok(()) };
+        room.close().await.map_err(room_fault)?;
+        aside(|| take(&self.folder.join("upper"), self.builds.as_ref()));
+        Ok(())
     }
 }
 
 impl Drop for ThrowawayRoom {
     fn drop(&mut self) {
-        let (room, folder) = (self.room.take(), std::mem::take(&mut self.folder));
+        let (room, folder, builds) = (self.room.take(), std::mem::take(&mut self.folder), self.builds.take());
         match (room, Handle::try_current()) {
             // What still runs in there writes until it is dead.
             (Some(room), Ok(runtime)) => {
@@ -103,7 +121,7 @@ impl Drop for ThrowawayRoom {
                 drop(runtime.spawn(async move {
                     drop(room.close().await);
                     remove(&folder);
-                    drop(hold);
+                    drop((builds, hold));
                 }));
             }
             (room, _) => {

@@ -119,12 +119,26 @@ pub(crate) async fn zones(kernel: &Kernel, is_meant: impl Fn(&world::Zone) -> bo
             policy_version: found.policy_version,
             // A tree that cannot be read is not the one that was trusted.
             drift: proposal.map_or(true, |proposal| !proposal.diff.is_empty()),
+            coverage: found.coverage.as_deref().map(|coverage| coverage_view(kernel, coverage)),
             path: found.path,
             processes,
             tasks,
         });
     }
     Ok(zone::ZoneStatusResult { zones: views, doubts: kernel.ledger.look(open_doubts) })
+}
+
+fn coverage_view(kernel: &Kernel, coverage: &world::ZoneCoverage) -> zone::CoverageView {
+    zone::CoverageView {
+        baseline: coverage.baseline,
+        now: coverage.now.hundredths(),
+        covered: coverage.now.covered,
+        total: coverage.now.total,
+        debt: coverage.debt(),
+        locked: coverage.locked,
+        task: coverage.task,
+        files: kernel.coverage_moves(coverage),
+    }
 }
 
 /// The zone that holds `path`, by its own path.

@@ -37,6 +37,22 @@ pub struct Coverage {
 }
 
 impl Coverage {
+    /// Without these files: tests reach themselves, and that says nothing.
+    pub fn without(mut self, is_left_out: impl Fn(&str) -> bool) -> Coverage {
+        self.files.retain(|path, _| !is_left_out(path));
+        self
+    }
+
+    /// Why this cannot be about the files that there are, if it cannot. `lines` says how many lines a file has.
+    pub fn contradiction(&self, lines: impl Fn(&str) -> Option<u64>) -> Option<String> {
+        self.files.iter().find_map(|(path, coverage)| match lines(path) {
+            None => Some(format!("it names `{path}`, which is not there")),
+            Some(has) if coverage.total > has => Some(format!("it has {} lines of `{path}`, which has {has}", coverage.total)),
+            Some(_) if coverage.covered > coverage.total => Some(format!("it has more lines of `{path}` that ran than lines that can run")),
+            Some(_) => None,
+        })
+    }
+
     /// All files together.
     pub fn total(&self) -> LineCoverage {
         self.files.values().fold(LineCoverage::default(), |sum, file| LineCoverage {

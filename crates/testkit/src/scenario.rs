@@ -11,6 +11,7 @@
 //! | `config` | the indented lines that follow are the operator's own `config.yml` |
 //! | `tool` | the indented lines that follow are a `tool.yaml` in the operator's own folder |
 //! | `test WORD…` | the project's test command |
+//! | `coverage PATH [WORD…]` | where the run of the tests leaves its report of coverage, and the command that writes it, if it is another |
 //! | `safe GLOB…` | paths that may be merged unread |
 //! | `mode ask` | the task only reads (it acts otherwise) |
 //! | `limit N` | the most calls the task may make |
@@ -37,6 +38,7 @@
 //! | `commit` | a person commits everything, so HEAD moves |
 //! | `mine PATH`, `theirs PATH` | yes to the merge, with one side of a conflict |
 //! | `switch MODE` | a person wants tests to come first in another way from here on |
+//! | `next MODE` | when the task is over, another one begins in this mode; the lines of `brain` behind it are its script |
 //! | `again`, `forget LESSON` | the session is started once more when it is over; the operator forgets what one taught |
 //! | `undo [PHRASE]` | the merge is taken back, by a typed phrase where it is denied |
 //! | `stored` | the masked files that git's store gives away are told below the journal, or that no file may be read |
@@ -84,6 +86,8 @@ struct Scenario {
     config: String,
     tools: Vec<String>,
     test: Option<Vec<String>>,
+    /// The report of coverage, and the command that writes it.
+    coverage: Option<(String, Vec<String>)>,
     safe: Vec<String>,
     ask: bool,
     limit: Option<u64>,
@@ -163,14 +167,14 @@ fn run(scenario: &Scenario) -> Result<String, String> {
         files.push((".skep/policy.yaml".into(), policy::default_policy().to_owned()));
     }
     if let Some(command) = &scenario.test {
-        files.push((
-            "skep.yml".into(),
-            format!(
-                "test:\n  command: {}\nmerge:\n  safe: {}\n",
-                serde_json::to_string(command).map_err(|error| error.to_string())?,
-                serde_json::to_string(&scenario.safe).map_err(|error| error.to_string())?
-            ),
-        ));
+        let words = |words: &[String]| serde_json::to_string(words).map_err(|error| error.to_string());
+        let coverage = match &scenario.coverage {
+            Some((report, own)) if own.is_empty() => format!("  coverage: {{ report: {report} }}\n"),
+            Some((report, own)) => format!("  coverage: {{ report: {report}, command: {} }}\n", words(own)?),
+            None => String::new(),
+        };
+        let text = format!("test:\n  command: {}\n{coverage}merge:\n  safe: {}\n", words(command)?, words(&scenario.safe)?);
+        files.push(("skep.yml".into(), text));
     }
     let bed = Bed::new(&files)?;
     let mut config = scenario.config.clone();

@@ -25,10 +25,11 @@ pub use socket::{SocketError, open_socket_dir, socket_path};
 pub use world::{
     Account, Alternative, Answer, ArtifactId, AtCap, BanId, BrainReport, Budget, By, CallId, CallPattern, CheckOutcome, CommitChange,
     CommitFacts, CommitReport, CommitVerdict, CommitWish, Constraints, ContextVerdict, CronAction, CronEntry, CronId, CronRun, CronSpec,
-    Discipline, DropReason, EVERY_TOOL, EndReason, Event, ExecuteResult, GrantId, IterationRecord, LessonId, Listing, MergeId, MergePath,
-    MergeState, MessageId, MessagePriority, MissedRule, Mode, NOT_CHOSEN, NetUse, Observe, OverlapRule, PathChange, Pid, PlanConstraints,
-    PlanCost, PlanFinding, PolicyProfile, PreflightCode, ProcessExit, ProcessRole, ProcessState, Program, ProgramLimits, ProgramRuntime,
-    ProgramSchedule, Rate, Refusal, Remedy, RetryCause, ReviewId, Scope, SenderRelation, SessionLimits, SessionMode, SessionStatus,
-    SessionTerms, Severity, Side, Spend, StepError, StepFinding, StepStatus, StoredArtifact, TaskId, TaskPlacement, Terms, Tier, TokenId,
-    TreeSignal, UsageTotals, UsedRoom, Vendor, Visibility, WorkflowState, ZoneAddress, ZoneId, budget, event, limits, near,
+    Discipline, DropReason, EVERY_TOOL, EndReason, Event, ExecuteResult, FileCoverageMove, GrantId, IterationRecord, LessonId, Listing,
+    MergeId, MergePath, MergeState, MessageId, MessagePriority, MissedRule, Mode, NOT_CHOSEN, NetUse, Observe, OverlapRule, PathChange,
+    Pid, PlanConstraints, PlanCost, PlanFinding, PolicyProfile, PreflightCode, ProcessExit, ProcessRole, ProcessState, Program,
+    ProgramLimits, ProgramRuntime, ProgramSchedule, Rate, Refusal, Remedy, RetryCause, ReviewId, Scope, SenderRelation, SessionLimits,
+    SessionMode, SessionStatus, SessionTerms, Severity, Side, Spend, StepError, StepFinding, StepStatus, StoredArtifact, TaskId,
+    TaskPlacement, Terms, Tier, TokenId, TreeSignal, UsageTotals, UsedRoom, Vendor, Visibility, WorkflowState, ZoneAddress, ZoneId, budget,
+    coverage::percent, event, limits, near,
 };

@@ -8,7 +8,7 @@ mod exemption;
 mod plan_order;
 mod prompt;
 
-pub use debt::{CoverageChange, DebtVerdict, judge_debt};
+pub use debt::{CoverageStanding, DebtJudgement, DebtLimits, judge_debt};
 pub use exemption::{ExemptionRequest, exemption_request};
 pub use plan_order::{source_before_tests, test_steps_first};
 pub use prompt::{phase_prompt, workflow_prompt};

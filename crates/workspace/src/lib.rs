@@ -10,6 +10,7 @@ mod aside;
 pub mod auto;
 pub mod base;
 mod build;
+pub mod build_layer;
 pub mod change_set;
 pub mod commit;
 pub mod diff;

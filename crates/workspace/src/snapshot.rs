@@ -40,13 +40,34 @@ impl RoomSnapshot {
         known: &RoomSnapshot,
         keep: &(dyn Fn(&[u8]) -> Result<String, Fault> + Sync),
     ) -> Result<RoomSnapshot, Stop> {
+        Ok(RoomSnapshot::look(room, known, keep, true).await?.0)
+    }
+
+    /// The same after a run, and which of the changed paths git ignores. Where nothing is there but what was known, git is not asked: who wants to
+    /// know whether it ignores that by now takes the other way.
+    pub async fn take_after_run(
+        room: &Workspace,
+        known: &RoomSnapshot,
+        keep: &(dyn Fn(&[u8]) -> Result<String, Fault> + Sync),
+    ) -> Result<(RoomSnapshot, BTreeSet<String>), Stop> {
+        RoomSnapshot::look(room, known, keep, false).await
+    }
+
+    async fn look(
+        room: &Workspace,
+        known: &RoomSnapshot,
+        keep: &(dyn Fn(&[u8]) -> Result<String, Fault> + Sync),
+        asks_of_known: bool,
+    ) -> Result<(RoomSnapshot, BTreeSet<String>), Stop> {
         let found = room.changes().await.map_err(room_fault)?;
         let named: Vec<Change> = found.changes.into_iter().filter(|change| change.path.to_str().is_some()).collect();
-        let ignored = ask_ignored(room, &named, &found.refused).await?;
+        let is_known = |path: &str| known.paths.contains_key(path) || known.unkept.contains(path);
+        let is_new = |change: &Change| !is_known(&change.path.to_string_lossy());
+        let asks = asks_of_known || !found.refused.is_empty() || named.iter().any(is_new);
+        let ignored = if asks { ask_ignored(room, &named, &found.refused).await? } else { Some(BTreeSet::new()) };
         let upper = FileTree::at(room.work().join("upper"))?;
         let mut snapshot = RoomSnapshot { has_unknown_ignores: ignored.is_none(), ..RoomSnapshot::default() };
         let ignored = ignored.unwrap_or_default();
-        let is_known = |path: &str| known.paths.contains_key(path) || known.unkept.contains(path);
         let is_wanted = |change: &Change| {
             let path = change.path.to_string_lossy();
             !ignored.contains(&*path) || is_known(&path)
@@ -84,7 +105,7 @@ impl RoomSnapshot {
                 snapshot.unkept.insert(store.to_string_lossy().into_owned());
             }
         }
-        Ok(snapshot)
+        Ok((snapshot, ignored))
     }
 
     pub fn parse(bytes: &[u8]) -> Result<RoomSnapshot, Fault> {

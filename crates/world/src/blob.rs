@@ -59,6 +59,7 @@ impl BlobNames {
             "step.finished" if payload.contains("\"kept\":") => return BlobNames::kept(increment(payload)),
             "merge.tested" => return BlobNames::kept(tested(payload)),
             "tests.ran" => return BlobNames { kept: ran(payload), forgotten: Vec::new() },
+            "coverage.judged" => return BlobNames { kept: judged(payload), forgotten: Vec::new() },
             _ => false,
         };
         let fields = if names_some { serde_json::from_str::<Fields>(payload).ok() } else { None };
@@ -122,6 +123,16 @@ fn ran(payload: &str) -> Vec<String> {
     serde_json::from_str::<Ran>(payload).map(|ran| ran.run.blobs().map(str::to_owned).collect()).unwrap_or_default()
 }
 
+/// The files of what was measured, and those of the baseline.
+fn judged(payload: &str) -> Vec<String> {
+    #[derive(Deserialize)]
+    struct Judged {
+        now: crate::MeasuredCoverage,
+        baseline_files: String,
+    }
+    serde_json::from_str::<Judged>(payload).map(|judged| vec![judged.now.files, judged.baseline_files]).unwrap_or_default()
+}
+
 /// The blob with the output of a merge's tests; in other records `output` is no name.
 fn tested(payload: &str) -> Option<String> {
     #[derive(Deserialize)]
@@ -136,6 +147,10 @@ impl World {
     pub fn needs_blob(&self, name: &str) -> Option<String> {
         if let Some(zone) = self.zones.values().find(|zone| zone.policy.as_deref() == Some(name)) {
             return Some(format!("the policy of {}", zone.id));
+        }
+        let is_measured = |zone: &&crate::Zone| zone.coverage.as_ref().is_some_and(|coverage| coverage.blobs().any(|blob| blob == name));
+        if let Some(zone) = self.zones.values().find(is_measured) {
+            return Some(format!("the coverage of {}", zone.id));
         }
         if self.home_policy.as_ref().is_some_and(|home| home.blob == name) {
             return Some("the operator's own policy".to_owned());

@@ -3,6 +3,7 @@
 //! The states and the ways between them are seed 003's. **Invariant.** No way is taken without what it is guarded by: the guard is looked at
 //! where the step is recorded, so no brain, no plan and no part of the kernel can talk its way around it.
 
+use crate::CoverageEvidence;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -227,13 +228,18 @@ pub struct TestEvidence {
     /// Blob with every test of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<String>,
+    /// How much of the project they reach, where that is measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coverage: Option<CoverageEvidence>,
+    /// What the tests took, all runs together that were made for this.
     pub ms: u64,
 }
 
 impl TestEvidence {
     /// What it is known by beside these words.
     pub fn blobs(&self) -> impl Iterator<Item = &str> {
-        [&self.output, &self.report].into_iter().filter_map(|blob| blob.as_deref())
+        let coverage = self.coverage.as_ref().and_then(CoverageEvidence::measured).map(|found| found.now.files.as_str());
+        [&self.output, &self.report].into_iter().filter_map(|blob| blob.as_deref()).chain(coverage)
     }
 
     /// New tests failed, or cannot be built yet: nothing that they ask for is there.
@@ -341,6 +347,8 @@ impl Workflow {
 pub const RED_GUARD: &str = "Tests must exist, have been run, and at least one must fail (TDD Red phase)";
 /// Why nobody is asked yet.
 pub const GREEN_GUARD: &str = "All tests must pass before review";
+/// Why nothing that was explored is reviewed, or begun.
+pub const EXPLORE_LOCK: &str = "Explore mode is locked: coverage fell too far below its baseline, and strict work must bring it back first";
 /// Why nothing is committed yet.
 pub const MERGE_GUARD: &str = "Merge must be approved before committing";
 

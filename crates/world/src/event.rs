@@ -14,12 +14,12 @@ pub use weight::Weight;
 
 use crate::world::transition::Transition;
 use crate::{
-    Alternative, Answer, ArtifactId, BanId, BlockReason, Budget, CallId, CallPattern, Code, CommitWish, ContextVerdict, CostParts, CronId,
-    CronSpec, Deadline, Discipline, DropReason, Ending, EscalationId, ExecuteOrder, ExecuteResult, Exemption, ForkPoint, GrantId, Hands,
-    IterationRecord, LessonId, MergeId, MergePath, MessageBody, MessageId, MessagePriority, Mode, Observe, Pid, PlanCost, PlanFinding,
-    ProcessExit, ProcessState, Program, Recipient, Remedy, ReplyStatus, RetryCause, ReviewId, Scope, SenderRelation, SessionTerms,
-    Severity, ShownContext, Side, StepError, StepIncrement, StepRef, StepStatus, StreamId, TaskId, Terms, TestEvidence, TokenId, ToolList,
-    TreeSignal, UsageTotals, UsedRoom, Visibility, WorkflowMark, WorkflowState, World, ZoneId,
+    Alternative, Answer, ArtifactId, BanId, BlockReason, Budget, CallId, CallPattern, Code, CommitWish, ContextVerdict, CostParts,
+    CoverageVerdict, CronId, CronSpec, Deadline, Discipline, DropReason, Ending, EscalationId, ExecuteOrder, ExecuteResult, Exemption,
+    ForkPoint, GrantId, Hands, IterationRecord, LessonId, MeasuredCoverage, MergeId, MergePath, MessageBody, MessageId, MessagePriority,
+    Mode, Observe, Pid, PlanCost, PlanFinding, ProcessExit, ProcessState, Program, Recipient, Remedy, ReplyStatus, RetryCause, ReviewId,
+    Scope, SenderRelation, SessionTerms, Severity, ShownContext, Side, StepError, StepIncrement, StepRef, StepStatus, StreamId, TaskId,
+    Terms, TestEvidence, TokenId, ToolList, TreeSignal, UsageTotals, UsedRoom, Visibility, WorkflowMark, WorkflowState, World, ZoneId,
 };
 use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
@@ -275,6 +275,14 @@ events! {
     WorkflowEntered = "workflow.entered", Security { mode: Discipline, from: WorkflowState, to: WorkflowState, why: String, snapshot: Option<String> }
     /// The kernel itself ran the tests on exactly these files.
     TestsRan = "tests.ran", Security { mode: Discipline, state: WorkflowState, run: Box<TestEvidence> }
+    /// A merge that was measured is in the project. From here on the zone has this baseline, and explore mode is locked or free.
+    CoverageJudged = "coverage.judged", Security { zone: ZoneId, merge: MergeId, mode: Discipline, verdict: CoverageVerdict,
+        now: MeasuredCoverage, baseline: u64,
+        /// Blob with the files of the baseline.
+        baseline_files: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")] was: Option<u64>,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")] locked: bool,
+    }
     ExemptionGranted = "exemption.granted", Security { exemption: Box<Exemption> }
     ExemptionRefused = "exemption.refused", Security { category: String, paths: Vec<String>, reason: String, why: String }
     /// At the end of a phase these held what the phase did not allow, and hold again what they did before it.

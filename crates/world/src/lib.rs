@@ -12,6 +12,7 @@ pub mod budget;
 mod byte_stream;
 pub mod call;
 pub mod commit_report;
+pub mod coverage;
 pub mod cron;
 pub mod discipline;
 pub mod doubt;
@@ -49,6 +50,7 @@ pub use budget::{
 pub use byte_stream::ByteStream;
 pub use call::{Hands, OpenCall, UsedRoom};
 pub use commit_report::{CheckOutcome, CommitChange, CommitCheck, CommitFacts, CommitReport, CommitVerdict};
+pub use coverage::{CoverageEvidence, CoverageFinding, CoverageVerdict, FileCoverageMove, MeasuredCoverage, ZoneCoverage};
 pub use cron::{CronAction, CronEntry, CronRun, CronSpec, MissedRule, OverlapRule};
 pub use discipline::{
     Discipline, Exemption, ExemptionCategory, TestEvidence, TestOutcome, TestPurpose, Workflow, WorkflowMark, WorkflowState,

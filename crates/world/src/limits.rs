@@ -106,6 +106,14 @@ pub const CACHE_LAYER_BYTES_MAX: u64 = 2 << 30;
 pub const CACHE_LAYER_FILES_MAX: u64 = 200_000;
 /// Such layers that are kept at a time; the oldest goes.
 pub const CACHE_LAYERS_MAX: usize = 16;
+/// Bytes of builds that the kernel keeps of one zone for its own runs of the tests; more begins anew. A debug build of a large workspace.
+pub const BUILD_LAYER_BYTES_MAX: u64 = 4 << 30;
+/// Files of them: each gets a second name when something is added.
+pub const BUILD_LAYER_FILES_MAX: u64 = 200_000;
+/// Zones of which builds are kept; those that were used longest ago go.
+pub const BUILD_ZONES_MAX: usize = 8;
+/// How old builds get before they are made from nothing again, in milliseconds: a week. Whatever got into them is gone with them.
+pub const BUILD_AGE_MS_MAX: i64 = 7 * 24 * 60 * 60 * 1000;
 /// Time a clean stop may take before what is left is killed: agents have five seconds of it to hand over what they want back.
 pub const STOP_MS_MAX: u64 = 10_000;
 /// Ended tasks that stay in memory for `skep list`; older ones are in the journal only.

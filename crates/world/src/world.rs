@@ -11,7 +11,7 @@ use crate::event::Event;
 use crate::{
     Accounts, ArtifactId, Ban, BanId, Budget, ByteStream, CallId, CronEntry, CronId, Doubts, Escalation, EscalationId, Grant, GrantId,
     Lease, Lesson, LessonId, Mail, Merge, MergeId, MessageId, OpenCall, Pid, Process, Review, ReviewId, ReviewState, Scope, StoredArtifact,
-    StreamId, Task, TaskId, TaskState, Token, TokenId, ZoneId,
+    StreamId, Task, TaskId, TaskState, Token, TokenId, ZoneCoverage, ZoneId,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -84,9 +84,17 @@ pub struct Zone {
     /// Slug of the repository that it is a work tree of; `None` until somebody uses a zone of an earlier version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub site: Option<String>,
+    /// How much of it tests reach, as far as merges were measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coverage: Option<Box<ZoneCoverage>>,
 }
 
 impl Zone {
+    /// Is work refused in which tests do not come first?
+    pub fn is_explore_locked(&self) -> bool {
+        self.coverage.as_ref().is_some_and(|coverage| coverage.locked)
+    }
+
     /// The last part of its repository's name, with its branch: `myrepo@main`.
     pub fn label(&self) -> String {
         let name = self.site.as_deref().unwrap_or(&self.path);

@@ -16,7 +16,7 @@ use crate::command_error::CommandError;
 use crate::console::{Console, ExitResult};
 use crate::interrupt::Interrupt;
 use crate::place::{AbsentTree, PlaceArgs};
-use crate::show::{Line, Page, Tone, task};
+use crate::show::{Line, Page, Tone, task, zone};
 use answer::OpenQuestion;
 use clap::Parser;
 use completion::Completion;
@@ -36,7 +36,8 @@ use wire::method::brain::BrainListParams;
 use wire::method::discipline::{DisciplineShowParams, DisciplineSwitchParams};
 use wire::method::queue::WorkerPinParams;
 use wire::method::task::{TaskAddParams, TaskSayParams};
-use wire::table::{BrainList, DisciplineShow, DisciplineSwitch, TaskAdd, TaskSay, WorkerPin};
+use wire::method::zone::ZoneStatusParams;
+use wire::table::{BrainList, DisciplineShow, DisciplineSwitch, TaskAdd, TaskSay, WorkerPin, ZoneStatus};
 use wire::{Discipline, ErrorCode, Mode, TaskId, TaskPlacement};
 
 /// As shells count a command that was ended from outside.
@@ -265,7 +266,10 @@ impl Prompt {
                 }
                 self.command(&["status"]).await
             }
-            "budget" => self.command(&["budget", "show"]).await,
+            "budget" => {
+                self.command(&["budget", "show"]).await?;
+                self.show_debt().await
+            }
             "pin" => self.pin((!rest.is_empty()).then_some(rest), None).await,
             "unpin" => match rest.parse() {
                 Ok(number) => self.pin(None, Some(number)).await,
@@ -283,6 +287,16 @@ impl Prompt {
                 Ok(TurnEnd::Ended)
             }
         }
+    }
+
+    /// What is owed in tests here, where something is.
+    async fn show_debt(&self) -> Result<TurnEnd, CommandError> {
+        let params = ZoneStatusParams { path: Some(self.path.clone()), ..ZoneStatusParams::default() };
+        let zones = self.console.kernel().await?.call::<ZoneStatus>(&params).await?.zones;
+        for coverage in zones.iter().filter_map(|zone| zone.coverage.as_ref()) {
+            self.show(&zone::debt(coverage));
+        }
+        Ok(TurnEnd::Ended)
     }
 
     /// Changes what is pinned to the worker, and lists it.

@@ -145,7 +145,7 @@ mod tests {
 
     fn view(id: u64, branch: &str, processes: Vec<ProcView>, tasks: Vec<TaskView>) -> ZoneView {
         let (zone, site, path) = (ZoneId(id), Some("ehmpathy/myrepo".to_owned()), format!("/p{id}"));
-        ZoneView { zone, site, path, branch: branch.into(), policy_version: 1, drift: false, processes, tasks }
+        ZoneView { zone, site, path, branch: branch.into(), policy_version: 1, drift: false, processes, tasks, coverage: None }
     }
 
     #[test]

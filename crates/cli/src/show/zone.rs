@@ -6,10 +6,13 @@ use crate::remedy;
 use wire::method::policy::PolicyHomeResult;
 use wire::method::process::ProcView;
 use wire::method::task::TaskStatus;
-use wire::method::zone::{ZoneInitResult, ZoneTrustResult, ZoneView};
+use wire::method::zone::{CoverageView, ZoneInitResult, ZoneTrustResult, ZoneView};
+use wire::percent;
 
 /// Ended tasks that a status still shows; `skep list tasks` has them all.
 const ENDED_SHOWN: usize = 3;
+/// Files that lost coverage and are named; `--json` has more of them.
+const FILES_SHOWN: usize = 5;
 /// The role of a program at the gateway.
 const CLIENT: &str = "client";
 
@@ -87,9 +90,29 @@ fn one(zone: &ZoneView, now_ms: i64) -> Page {
     root = root.under(queue);
     let mut page = tree(&root);
     page.append(task::going(&zone.tasks, now_ms));
+    page.append(zone.coverage.as_ref().map(debt).unwrap_or_default());
     if zone.drift {
         page.push(Line::new().wait("◍ ").plain("the project's policy files differ from what is in force"));
         page.because("fix", "look at the difference with `skep trust`");
+    }
+    page
+}
+
+/// What is owed in tests, where something is.
+pub fn debt(coverage: &CoverageView) -> Page {
+    let mut page = Page::new();
+    if coverage.debt == 0 && !coverage.locked {
+        return page;
+    }
+    let fallen = format!("coverage is {}, {} below its baseline", percent(coverage.now), percent(coverage.debt));
+    page.push(Line::new().wait("◍ ").plain(fallen).faint(format!("  since {}", coverage.task)));
+    let of = |figure: Option<u64>| figure.map_or_else(|| "none".to_owned(), percent);
+    for file in coverage.files.iter().filter(|file| file.after.unwrap_or(0) < file.before.unwrap_or(10_000)).take(FILES_SHOWN) {
+        page.push(Line::new().plain("  ").name(&file.path).faint(format!("  {} to {}", of(file.before), of(file.after))));
+    }
+    if coverage.locked {
+        page.because("why", "explore and debug mode are locked: it fell too far without tests");
+        page.because("fix", "skep act \"…\" --discipline strict, with tests that reach these files");
     }
     page
 }
@@ -176,6 +199,7 @@ mod tests {
             drift: false,
             processes: vec![foreman],
             tasks: vec![done, task::tests::task(2, TaskStatus::Parked), task::tests::task(3, TaskStatus::Queued)],
+            coverage: None,
         };
         let expected = "\
 repository @main (local)  /p
@@ -217,9 +241,40 @@ repository @main (local)  /p
             drift: false,
             processes: vec![process::tests::process(3, Some(1), "worker.1", ProcessState::Idle)],
             tasks: (1..=6).map(|id| task::tests::task(id, TaskStatus::Done)).collect(),
+            coverage: None,
         };
         let text = status(&[zone], 5_000).render(false, None);
         assert!(!text.contains("task-3") && text.contains("task-4") && text.contains("task-6"), "{text}");
         assert!(text.contains("○ worker.1  idle") && text.contains("queue 0 tasks"));
+    }
+
+    #[test]
+    fn debt_is_shown_with_its_files_and_none_is_not() {
+        let file = |path: &str, before, after| wire::FileCoverageMove { path: path.into(), before, after };
+        let owed = CoverageView {
+            baseline: 9_000,
+            now: 8_366,
+            covered: 8_366,
+            total: 10_000,
+            debt: 634,
+            locked: true,
+            task: wire::TaskId(7),
+            files: vec![
+                file("src/a.rs", Some(10_000), Some(4_000)),
+                file("src/new.rs", None, Some(0)),
+                file("src/b.rs", Some(1), Some(9_000)),
+            ],
+        };
+        let expected = "\
+◍ coverage is 83.66 %, 6.34 % below its baseline  since task-7
+  src/a.rs  100.00 % to 40.00 %
+  src/new.rs  none to 0.00 %
+  ↳ why  explore and debug mode are locked: it fell too far without tests
+  ↳ fix  skep act \"…\" --discipline strict, with tests that reach these files
+";
+        assert_eq!(debt(&owed).render(false, None), expected);
+        let warned = CoverageView { locked: false, ..owed.clone() };
+        assert!(!debt(&warned).render(false, None).contains("locked"));
+        assert!(debt(&CoverageView { debt: 0, ..warned }).is_empty(), "nothing is owed");
     }
 }

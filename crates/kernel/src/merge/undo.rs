@@ -289,6 +289,8 @@ async fn undo_rest(kernel: &Kernel, task: &Task, merge: MergeId, plan: &MergePla
         (std::iter::once(undone.into()).chain(kept).collect(), ())
     })?;
     pending.durable().await?;
+    // What was built with it in the project is not what the next tests run on.
+    aside(|| kernel.rooms.drop_builds(task.zone));
     MergeProgress::remove(&notes)?;
     Ok(paths)
 }

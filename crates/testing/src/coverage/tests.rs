@@ -66,3 +66,15 @@ fn changes_are_told_file_by_file() {
     );
     assert!(compare_coverage(&before, &before).is_empty());
 }
+
+#[test]
+fn what_does_not_fit_the_files_is_told() {
+    let of = |covered, total| Coverage { files: BTreeMap::from([("a".to_owned(), LineCoverage { covered, total })]) };
+    let lines = |path: &str| (path == "a").then_some(10);
+    assert_eq!(of(5, 10).contradiction(lines), None);
+    assert_eq!(of(5, 11).contradiction(lines).as_deref(), Some("it has 11 lines of `a`, which has 10"));
+    assert!(of(6, 5).contradiction(lines).is_some());
+    let other = Coverage { files: BTreeMap::from([("b".to_owned(), LineCoverage::default())]) };
+    assert_eq!(other.contradiction(lines).as_deref(), Some("it names `b`, which is not there"));
+    assert!(of(5, 10).without(|path| path == "a").files.is_empty());
+}

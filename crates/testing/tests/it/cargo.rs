@@ -68,4 +68,10 @@ fn nextest_is_read() {
     check(&run("broken"), RunVerdict::CompileError, &[]);
     check(&run("none"), RunVerdict::NoTests, &[]);
     assert_eq!(run("crash").verdict, RunVerdict::Crashed);
+    let hangs = sample.run_for("cargo nextest run --offline --test hangs", Duration::from_secs(2));
+    assert_eq!(hangs.verdict, RunVerdict::TimedOut);
+    let (first, second) = (run("flaky"), run("flaky"));
+    assert_eq!((first.verdict, second.verdict), (RunVerdict::Passed, RunVerdict::Failed));
+    let unstable = unstable_tests(&first, &second);
+    assert!(matches!(unstable.as_slice(), [test] if test.ends_with("flips")), "{unstable:?}");
 }

@@ -96,6 +96,8 @@ fn vitest_is_read() {
             ),
         ),
         ("broken.test.ts", "import './nowhere';".to_owned()),
+        ("syntax.test.ts", format!("{head}test('adds', () => {{ expect(1 +")),
+        ("none.test.ts", "export const nothing: number = 1;\n".to_owned()),
         ("crash.test.ts", format!("{head}test('dies', () => {{ process.kill(process.pid, 'SIGKILL'); }});")),
         ("hangs.test.ts", format!("{head}test('hangs', async () => {{ await new Promise(() => {{}}); }}, 600000);")),
         ("flaky.test.ts", format!("{head}test('flips', () => {{ {FLIPS} expect(first).toBe(true); }});")),
@@ -110,8 +112,11 @@ fn vitest_is_read() {
     check(&red, RunVerdict::Failed, &["failed adds", "failed name", "passed group holds"]);
     assert_eq!(red.failed_assertions().map(|test| test.name.as_str()).collect::<Vec<_>>(), ["adds"]);
     check(&run("broken"), RunVerdict::CompileError, &[]);
+    check(&run("syntax"), RunVerdict::CompileError, &[]);
     assert_eq!(run("crash").verdict, RunVerdict::Crashed);
     check(&run("nowhere"), RunVerdict::NoTests, &[]);
+    let none = run("none");
+    assert!(none.tests.is_empty() && none.verdict != RunVerdict::Passed && none.verdict != RunVerdict::Failed, "{:?}", none.verdict);
     assert_eq!(sample.run_for("npx vitest run hangs", Duration::from_secs(3)).verdict, RunVerdict::TimedOut);
     let (first, second) = (run("flaky"), run("flaky"));
     assert_eq!((first.verdict, second.verdict), (RunVerdict::Passed, RunVerdict::Failed));
@@ -126,6 +131,10 @@ fn jest_is_read() {
         ("broken.test.cjs", "require('./nowhere');"),
         ("crash.test.cjs", "test('dies', () => { process.kill(process.pid, 'SIGKILL'); });"),
         ("hangs.test.cjs", "test('hangs', async () => { await new Promise(() => {}); }, 600000);"),
+        (
+            "flaky.test.cjs",
+            "const { existsSync, writeFileSync } = require('node:fs'); test('flips', () => { const first = !existsSync('seen'); writeFileSync('seen', ''); expect(first).toBe(true); });",
+        ),
     ];
     let sample = project("jest", "jest", &files);
     // As a script of the project: the options go behind `--`.
@@ -142,4 +151,7 @@ fn jest_is_read() {
     assert_eq!(sample.run("npx jest --testRegex (crash|green) --maxWorkers 2").verdict, RunVerdict::Crashed);
     check(&run("nowhere"), RunVerdict::NoTests, &[]);
     assert_eq!(sample.run_for("npx jest --testRegex hangs", Duration::from_secs(3)).verdict, RunVerdict::TimedOut);
+    let (first, second) = (run("flaky"), run("flaky"));
+    assert_eq!((first.verdict, second.verdict), (RunVerdict::Passed, RunVerdict::Failed));
+    assert_eq!(unstable_tests(&first, &second).len(), 1);
 }

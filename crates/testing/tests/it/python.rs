@@ -37,6 +37,16 @@ const FILES: &[(&str, &str)] = &[
         "import unittest\n\nclass T(unittest.TestCase):\n    def test_holds(self):\n        self.assertEqual(1 + 1, 2)\n    def test_fails(self):\n        self.assertEqual(1 + 1, 3)\n",
     ),
     ("unit_broken/test_unit.py", "import nowhere\n"),
+    ("unit_crash/test_unit.py", "import os, unittest\n\nclass T(unittest.TestCase):\n    def test_aborts(self):\n        os.abort()\n"),
+    ("unit_none/test_unit.py", "import unittest\n\nclass T(unittest.TestCase):\n    pass\n"),
+    (
+        "unit_hangs/test_unit.py",
+        "import time, unittest\n\nclass T(unittest.TestCase):\n    def test_hangs(self):\n        time.sleep(600)\n",
+    ),
+    (
+        "unit_flaky/test_unit.py",
+        "import pathlib, unittest\n\nclass T(unittest.TestCase):\n    def test_flips(self):\n        seen = pathlib.Path('seen')\n        first = not seen.exists()\n        seen.write_text('')\n        self.assertTrue(first)\n",
+    ),
 ];
 
 /// pytest from PyPI, installed once into the build's own folder.
@@ -91,4 +101,11 @@ fn unittest_is_counted() {
     let red = run("unit_red");
     assert_eq!((red.verdict, red.totals.passed, red.totals.failed), (RunVerdict::Failed, 1, 1));
     assert_eq!(run("unit_broken").verdict, RunVerdict::CompileError);
+    assert_eq!(run("unit_crash").verdict, RunVerdict::Crashed);
+    assert_eq!(run("unit_none").verdict, RunVerdict::NoTests);
+    let hangs = sample.run_for("python3 -m unittest discover -s unit_hangs", Duration::from_secs(2));
+    assert_eq!(hangs.verdict, RunVerdict::TimedOut);
+    // It names no tests, so that the two runs differ is all that can be told.
+    let (first, second) = (run("unit_flaky"), run("unit_flaky"));
+    assert_eq!((first.verdict, second.verdict), (RunVerdict::Passed, RunVerdict::Failed));
 }

@@ -75,8 +75,23 @@ pub(super) fn scenario(text: &str) -> Result<Scenario, String> {
             }
             "limit" => scenario.limit = Some(rest.parse().map_err(|_| fail("wants a number"))?),
             "brain" => {
-                scenario.brain.push_str(rest);
-                scenario.brain.push('\n');
+                let next = scenario.steps.iter_mut().rev().find_map(|step| match step {
+                    ScenarioStep::Session(SessionStep::Next { script, .. }) => Some(script),
+                    _ => None,
+                });
+                let script = next.unwrap_or(&mut scenario.brain);
+                script.push_str(rest);
+                script.push('\n');
+            }
+            "next" => {
+                let mode = world::Discipline::parse(rest).ok_or_else(|| fail("wants strict, explore or debug"))?;
+                let next = SessionStep::Next { number: scenario.steps.len(), mode, script: String::new() };
+                scenario.steps.push(ScenarioStep::Session(next));
+            }
+            "coverage" => {
+                let (report, command) = rest.split_once(' ').unwrap_or((rest, ""));
+                let command: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
+                scenario.coverage = Some((report.to_owned(), command));
             }
             "commit" => scenario.steps.push(ScenarioStep::Commit),
             "mine" => scenario.steps.push(ScenarioStep::Merge(rest.to_owned(), Side::Mine)),

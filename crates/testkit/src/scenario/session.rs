@@ -66,6 +66,12 @@ pub(super) enum SessionStep {
     Forget(LessonId),
     /// How strictly tests come first from here on.
     Switch(world::Discipline),
+    /// Another task in this mode, by a script of its own.
+    Next {
+        number: usize,
+        mode: world::Discipline,
+        script: String,
+    },
 }
 
 impl Story<'_> {
@@ -78,6 +84,12 @@ impl Story<'_> {
             (SessionStep::Switch(mode), _) => {
                 let switched = self.kernel()?.switch_discipline(self.its_task()?, *mode, "human").await;
                 self.note("switch", switched.map(drop))?;
+            }
+            (SessionStep::Next { number, mode, script }, _) => {
+                let place = self.project().await?.with_extension(format!("script-{number}"));
+                std::fs::write(&place, script).map_err(|error| kernel::Fault::io("write", &place, error))?;
+                let shape = kernel::TaskShape { discipline: Some(*mode), ..kernel::TaskShape::default() };
+                self.add(&Scenario { shape, ..Scenario::default() }, &place).await?;
             }
             (SessionStep::Forget(lesson), _) => self.kernel()?.forget_lessons(vec![*lesson], "human", "it misleads".to_owned()).await?,
         }

@@ -2,6 +2,7 @@
 
 mod blobs;
 mod brains;
+mod builds;
 mod door;
 mod egress;
 mod fields;
@@ -24,6 +25,7 @@ fn main() -> ExitCode {
     let rooms = [
         ("blobs", blobs::tests()),
         ("brains", brains::tests()),
+        ("builds", builds::tests()),
         ("door", door::tests()),
         ("egress", egress::tests()),
         ("fields", fields::tests()),

@@ -3,7 +3,7 @@
 use super::process::ProcView;
 use super::task::TaskView;
 use serde::{Deserialize, Serialize};
-use world::ZoneId;
+use world::{FileCoverageMove, TaskId, ZoneId};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -152,4 +152,26 @@ pub struct ZoneView {
     pub drift: bool,
     pub processes: Vec<ProcView>,
     pub tasks: Vec<TaskView>,
+    /// How much of it tests reach, as its last measured merge left it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coverage: Option<CoverageView>,
+}
+
+/// Coverage of a zone, in hundredths of a percent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CoverageView {
+    pub baseline: u64,
+    pub now: u64,
+    /// Lines that can be run, and those that tests ran.
+    pub covered: u64,
+    pub total: u64,
+    /// What is missing up to the baseline.
+    pub debt: u64,
+    /// Explore and debug mode are locked.
+    pub locked: bool,
+    /// Whose merge was measured last.
+    pub task: TaskId,
+    /// Files that differ from the baseline, those that lost most first; the first of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<FileCoverageMove>,
 }

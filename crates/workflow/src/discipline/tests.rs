@@ -131,21 +131,6 @@ fn a_request_for_an_exemption_is_read_whole_or_not_at_all() {
     }
 }
 
-#[test]
-fn debt_warns_locks_and_is_paid_back() {
-    let change = |now, is_locked| CoverageChange { baseline: 8_000, now, warning: -200, lockout: -500, locks: true, is_locked };
-    let judge = |mode, now, is_locked| judge_debt(mode, false, &change(now, is_locked));
-    assert_eq!(judge(Discipline::Explore, 8_000, false), DebtVerdict::Fine);
-    assert_eq!(judge(Discipline::Explore, 7_800, false), DebtVerdict::Fine, "exactly two percent");
-    assert_eq!(judge(Discipline::Explore, 7_799, false), DebtVerdict::Warning);
-    assert_eq!(judge(Discipline::Explore, 7_500, false), DebtVerdict::Warning, "exactly five percent");
-    assert_eq!(judge(Discipline::Debug, 7_499, false), DebtVerdict::Locked);
-    assert_eq!(judge(Discipline::Explore, 8_100, true), DebtVerdict::Locked, "explore does not pay its own debt");
-    assert_eq!(judge(Discipline::Strict, 7_000, false), DebtVerdict::Fine);
-    assert_eq!(judge(Discipline::Strict, 8_001, true), DebtVerdict::Recovered);
-    assert_eq!(judge_debt(Discipline::Explore, true, &change(1, false)), DebtVerdict::Fine, "an exemption uses nothing of it");
-}
-
 fn plan(steps: &str) -> crate::Plan {
     crate::Plan::parse(&format!("schema_version: \"0.1\"\ngoal: g\nsteps:\n{steps}"), false).unwrap()
 }

@@ -13,6 +13,7 @@ fn evidence(purpose: TestPurpose, outcome: TestOutcome) -> TestEvidence {
         doubts: Vec::new(),
         remarks: Vec::new(),
         report: None,
+        coverage: None,
         output: None,
         ms: 1,
     }

@@ -1,14 +1,19 @@
 //! Test-first, from the mode to the evidence.
 
 use super::{CheckResult, Transition, ensure, task, task_mut, unended};
-use crate::event::{DisciplineSwitched, ExemptionGranted, ExemptionRefused, FilesPutBack, TestsRan, WorkflowEntered, WorkflowStalled};
-use crate::{Discipline, MergeState, Task, TaskId, TestPurpose, Workflow, WorkflowState, World};
+use crate::discipline::EXPLORE_LOCK;
+use crate::event::{
+    CoverageJudged, DisciplineSwitched, ExemptionGranted, ExemptionRefused, FilesPutBack, TestsRan, WorkflowEntered, WorkflowStalled,
+};
+use crate::{Discipline, MergeState, Task, TaskId, TestPurpose, Workflow, WorkflowState, World, ZoneCoverage};
 
 impl Transition for DisciplineSwitched {
     fn check(&self, world: &World) -> CheckResult {
         unended(world, self.task)?;
         let mode = task(world, self.task)?.workflow.as_ref().map(|workflow| workflow.mode);
-        ensure(mode == self.was, || "the mode is another already".into())
+        ensure(mode == self.was, || "the mode is another already".into())?;
+        let locks = self.mode != Discipline::Strict && is_locked(world, task(world, self.task)?);
+        ensure(!locks, || EXPLORE_LOCK.into())
     }
 
     /// What was written while tests did not come first stays unverified; who turns to strict begins anew.
@@ -39,6 +44,8 @@ impl Transition for WorkflowEntered {
         let workflow = held(task)?;
         ensure((workflow.mode, workflow.state) == (self.mode, self.from), || format!("{} is {}", task.id, workflow.state))?;
         let is_merging = task.merge.and_then(|merge| world.merges.get(&merge)).is_some_and(|merge| merge.state == MergeState::Applying);
+        let is_explored = workflow.mode != Discipline::Strict && self.to == WorkflowState::Reviewing;
+        ensure(!is_explored || !is_locked(world, task), || EXPLORE_LOCK.into())?;
         match workflow.objection_to(self.to, is_merging) {
             Some(why) => Err(format!("{} to {}: {why}", self.from, self.to)),
             None => Ok(()),
@@ -85,6 +92,29 @@ impl Transition for TestsRan {
     }
 }
 
+impl Transition for CoverageJudged {
+    fn check(&self, world: &World) -> CheckResult {
+        let task = task(world, self.task)?;
+        let zone = world.zones.get(&self.zone).ok_or_else(|| format!("no {}", self.zone))?;
+        ensure(task.zone == zone.id && task.merge == Some(self.merge), || format!("{} is no merge of {}", self.merge, self.zone))?;
+        let was = zone.coverage.as_ref().map(|coverage| coverage.baseline);
+        ensure(was == self.was, || "the baseline is another already".into())?;
+        // What was explored moves nothing but the lock, and never lifts it.
+        let keeps = self.mode == Discipline::Strict
+            || ((was.is_none() || was == Some(self.baseline)) && (self.locked || !zone.is_explore_locked()));
+        ensure(keeps, || "only strict work moves the baseline and lifts the lock".into())
+    }
+
+    fn apply(&self, world: &mut World, _at_ms: i64) {
+        let (Some(task), Some(zone)) = (self.task, world.zones.get_mut(&self.zone)) else { return };
+        // One step back is enough: only the last merge of a zone can be undone as if it had not been.
+        let before = zone.coverage.take().map(|coverage| Box::new(ZoneCoverage { before: None, ..*coverage }));
+        let (baseline, baseline_files, now) = (self.baseline, self.baseline_files.clone(), self.now.clone());
+        let coverage = ZoneCoverage { baseline, baseline_files, now, locked: self.locked, merge: self.merge, task, before };
+        zone.coverage = Some(Box::new(coverage));
+    }
+}
+
 impl Transition for ExemptionGranted {
     fn check(&self, world: &World) -> CheckResult {
         let workflow = held(task(world, self.task)?)?;
@@ -123,6 +153,10 @@ impl Transition for WorkflowStalled {
             workflow.stalled += 1;
         }
     }
+}
+
+fn is_locked(world: &World, task: &Task) -> bool {
+    world.zones.get(&task.zone).is_some_and(crate::Zone::is_explore_locked)
 }
 
 fn held(task: &Task) -> Result<&Workflow, String> {

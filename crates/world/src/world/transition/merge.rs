@@ -165,6 +165,12 @@ impl Transition for MergeUndone {
         if let Some(merge) = world.merges.get_mut(&self.merge) {
             merge.left = self.paths.iter().filter(|path| path.refused.is_some()).map(|path| path.path.clone()).collect();
         }
+        // What it did to coverage is undone with it.
+        for zone in world.zones.values_mut() {
+            if zone.coverage.as_ref().is_some_and(|coverage| coverage.merge == self.merge) {
+                zone.coverage = zone.coverage.take().and_then(|coverage| coverage.before);
+            }
+        }
     }
 }
 

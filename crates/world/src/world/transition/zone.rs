@@ -13,8 +13,15 @@ impl Transition for ZoneOpened {
 
     fn apply(&self, world: &mut World, _at_ms: i64) {
         world.last.zone = world.last.zone.max(self.zone.0);
-        let zone =
-            Zone { id: self.zone, path: self.path.clone(), branch: self.branch.clone(), policy: None, policy_version: 0, site: None };
+        let zone = Zone {
+            id: self.zone,
+            path: self.path.clone(),
+            branch: self.branch.clone(),
+            policy: None,
+            policy_version: 0,
+            site: None,
+            coverage: None,
+        };
         world.zones.insert(self.zone, zone);
     }
 }

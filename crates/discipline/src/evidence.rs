@@ -171,6 +171,7 @@ pub fn merge_reasons(workflow: &Workflow) -> Vec<String> {
             reasons.push(what);
         }
         (Discipline::Strict, None) if !workflow.unverified => {}
+        (Discipline::Strict, None) => reasons.push("UNVERIFIED: part of it was made before its mode was strict".to_owned()),
         (mode, None) => reasons.push(format!("UNVERIFIED: it was made in {mode} mode, where tests need not come first")),
     }
     if let Some(red) = &workflow.red {
@@ -193,6 +194,14 @@ pub fn merge_reasons(workflow: &Workflow) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_made_before_the_mode_was_strict_is_unverified() {
+        let of = |mode, unverified| merge_reasons(&Workflow { unverified, ..Workflow::new(mode) });
+        assert_eq!(of(Discipline::Strict, false), Vec::<String>::new());
+        assert_eq!(of(Discipline::Strict, true), ["UNVERIFIED: part of it was made before its mode was strict"]);
+        assert_eq!(of(Discipline::Explore, true), ["UNVERIFIED: it was made in explore mode, where tests need not come first"]);
+    }
 
     #[test]
     fn the_changed_lines_are_those_between_the_first_and_the_last_that_differ() {

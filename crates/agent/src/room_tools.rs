@@ -28,6 +28,8 @@ const VERSIONS: [&str; 3] = ["2025-03-26", VERSION, "2025-11-25"];
 const BODY_BYTES_MAX: usize = 1 << 20;
 /// Connections of one room at a time.
 const CONNECTIONS_MAX: usize = 16;
+const TOOLS_OF_KERNEL: &str = "Tools of the kernel that runs you: test_run runs the project's tests, person_ask asks the person in charge, agent_spawn and others direct agents.";
+const WORKFLOW_TOOLS: &str = "Tests come first here: plan_complete ends a phase, workflow_state tells where your work stands, workflow_request_exemption asks for leave to change files without tests.";
 /// What a client gets of one result.
 const RESULT_CHARS: usize = 60_000;
 
@@ -114,13 +116,24 @@ impl RoomTools {
                     "protocolVersion": asked.unwrap_or(VERSION),
                     "capabilities": { "tools": {} },
                     "serverInfo": { "name": "skep", "version": env!("CARGO_PKG_VERSION") },
+                    "instructions": self.instructions(),
                 }))
             }
             "ping" => Ok(json!({})),
-            "tools/list" => Ok(json!({ "tools": cards(self.run.task.is_some_and(|task| self.door.is_test_first(task))) })),
+            "tools/list" => Ok(json!({ "tools": cards(self.is_test_first()) })),
             "tools/call" => Ok(self.call(params["name"].as_str().unwrap_or_default(), &params["arguments"]).await),
             other => Err((-32601, format!("there is no method `{other}`"))),
         }
+    }
+
+    fn is_test_first(&self) -> bool {
+        self.run.task.is_some_and(|task| self.door.is_test_first(task))
+    }
+
+    /// What the tools are for. A client that shows its model no tool before it is looked for shows it this.
+    fn instructions(&self) -> String {
+        let of_workflow = if self.is_test_first() { format!(" {WORKFLOW_TOOLS}") } else { String::new() };
+        format!("{TOOLS_OF_KERNEL}{of_workflow}")
     }
 
     /// Calls a tool, and says what came of it.

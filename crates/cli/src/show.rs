@@ -11,6 +11,7 @@ pub mod config;
 pub mod cron;
 pub mod describe;
 pub mod diff;
+pub mod discipline;
 pub mod grant;
 pub mod inbox;
 pub mod journal;

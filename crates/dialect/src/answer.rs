@@ -33,6 +33,8 @@ pub enum AnswerPart {
 #[derive(Clone, Debug, PartialEq)]
 pub struct AnswerCall {
     pub tool: String,
+    /// Where the tool comes from, for a client that has a word for it.
+    pub namespace: Option<String>,
     pub input: CallInput,
 }
 
@@ -41,12 +43,14 @@ pub enum CallInput {
     Json(Value),
     /// For a tool that takes text as it is.
     Text(String),
+    /// For the tool by which others are found.
+    Search(Value),
 }
 
 impl CallInput {
     pub fn text(&self) -> String {
         match self {
-            CallInput::Json(value) => value.to_string(),
+            CallInput::Json(value) | CallInput::Search(value) => value.to_string(),
             CallInput::Text(text) => text.clone(),
         }
     }
@@ -54,7 +58,7 @@ impl CallInput {
     /// The input for a vendor that takes nothing but JSON.
     pub(crate) fn json(&self) -> Value {
         match self {
-            CallInput::Json(value) => value.clone(),
+            CallInput::Json(value) | CallInput::Search(value) => value.clone(),
             CallInput::Text(text) => serde_json::json!({"input": text}),
         }
     }

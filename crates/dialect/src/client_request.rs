@@ -21,9 +21,13 @@ pub struct ToolOutcome {
 }
 
 /// A tool that the request offers to the model.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct OfferedTool {
     pub name: String,
+    /// Codex's word for where it comes from, such as `mcp__skep`; a call must name it too.
+    pub namespace: Option<String>,
+    /// Finds tools that are not offered yet, as Codex has it for those of MCP servers.
+    pub is_search: bool,
     /// Takes text instead of JSON, as Codex's `apply_patch` does.
     pub takes_text: bool,
     pub schema: Value,
@@ -72,7 +76,7 @@ impl ClientRequest {
 
     pub(crate) fn add_tool(&mut self, name: Option<&str>, takes_text: bool, schema: &Value) {
         if let Some(name) = name {
-            self.tools.push(OfferedTool { name: name.to_owned(), takes_text, schema: schema.clone() });
+            self.tools.push(OfferedTool { name: name.to_owned(), takes_text, schema: schema.clone(), ..OfferedTool::default() });
         }
     }
 

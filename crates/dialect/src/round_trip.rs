@@ -44,8 +44,9 @@ fn a_rendered_request_parses_to_the_same_conversation() {
 
 #[test]
 fn a_rendered_stream_decodes_to_the_same_answer() {
-    let call =
-        |tool: &str| AnswerPart::Call(AnswerCall { tool: tool.into(), input: CallInput::Json(json!({"path": "ä/b", "n": [1, 2]})) });
+    let call = |tool: &str| {
+        AnswerPart::Call(AnswerCall { tool: tool.into(), namespace: None, input: CallInput::Json(json!({"path": "ä/b", "n": [1, 2]})) })
+    };
     let text = "One sentence that is longer than a piece, and schön.";
     for (stop, parts) in [
         (StopReason::EndTurn, vec![AnswerPart::Thought("hm".into()), AnswerPart::Text(text.into()), call("fs_read"), call("fs_list")]),

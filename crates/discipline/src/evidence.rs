@@ -210,6 +210,7 @@ pub fn merge_reasons(workflow: &Workflow) -> Vec<String> {
             reasons.push(what);
         }
         (Discipline::Strict, None) if !workflow.unverified => {}
+        (Discipline::Strict, None) => reasons.push("UNVERIFIED: part of it was made before its mode was strict".to_owned()),
         (mode, None) => reasons.push(format!("UNVERIFIED: it was made in {mode} mode, where tests need not come first")),
     }
     if let Some(red) = &workflow.red {
@@ -272,6 +273,14 @@ mod tests {
         assert!(is_run_again(TWICE_MS - 1, None) && is_run_again(TWICE_MS - 1, Some(&base(TWICE_MS))));
         assert!(is_run_again(TWICE_MS, Some(&base(1))), "it was short before");
         assert!(!is_run_again(TWICE_MS, Some(&base(TWICE_MS))) && !is_run_again(TWICE_MS, None));
+    }
+
+    #[test]
+    fn what_was_made_before_the_mode_was_strict_is_unverified() {
+        let of = |mode, unverified| merge_reasons(&Workflow { unverified, ..Workflow::new(mode) });
+        assert_eq!(of(Discipline::Strict, false), Vec::<String>::new());
+        assert_eq!(of(Discipline::Strict, true), ["UNVERIFIED: part of it was made before its mode was strict"]);
+        assert_eq!(of(Discipline::Explore, true), ["UNVERIFIED: it was made in explore mode, where tests need not come first"]);
     }
 
     #[test]

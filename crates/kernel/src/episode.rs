@@ -85,6 +85,8 @@ async fn resume(kernel: &Kernel, pid: Pid, id: TaskId) -> Result<usize, Stop> {
         return merge::propose(kernel, &task, &summary).await.map(|()| task.further.len());
     }
     phase::begin(kernel, &task).await?;
+    // The brain is told of the phase that has begun, not of the one before it.
+    task.workflow = kernel.ledger.task(id)?.workflow;
     let mut crashes = 0;
     loop {
         let said = drive(kernel, &task).await?;

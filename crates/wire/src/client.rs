@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
-use world::Remedy;
 use world::json;
+use world::{Remedy, ReviewId};
 
 /// A listener with a full backlog says "try again"; this is how long we do.
 const BUSY_MS_MAX: u64 = 2_000;
@@ -72,6 +72,14 @@ impl ClientError {
     pub fn remedy(&self) -> Option<&Remedy> {
         match self {
             ClientError::Answered(error) => error.data.remedy.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// The question that a person must answer first.
+    pub fn review(&self) -> Option<ReviewId> {
+        match self {
+            ClientError::Answered(error) => error.data.review,
             _ => None,
         }
     }

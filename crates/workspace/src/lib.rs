@@ -69,7 +69,7 @@ pub use progress::MergeProgress;
 pub use shape::ReadBlob;
 pub use snapshot::{RoomSnapshot, text_at};
 pub use toolchain::{Ecosystem, Toolchain, ToolchainChoice, Toolchains};
-pub use trailers::{CommitTrailers, RecordRef, TestRuns};
+pub use trailers::{CommitTrailers, RecordRef, SeenTests, TestRuns};
 pub use tree::{FileState, FileTree, State, open_root};
 pub use unified::{Unified, differing, readable, unified};
 pub use was::{BaseState, Bases, git_name, object_name};

@@ -28,9 +28,18 @@ pub struct RecordRef {
     pub hash: String,
 }
 
-/// Test runs that the kernel saw, each with the record of it: `red@12 green@15`, or `none`.
+/// Test runs that the kernel saw, in the order in which they are told: `red@9674… green@03af…`, or `none`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TestRuns(pub Vec<(String, u64)>);
+pub struct TestRuns(pub Vec<(String, SeenTests)>);
+
+/// One of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SeenTests {
+    /// By the hash of the files that it ran on.
+    Tree(String),
+    /// By its record: a run that is bound to a merge's digest, and every run in commits from before there were hashes.
+    Record(u64),
+}
 
 impl fmt::Display for RecordRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -43,12 +52,15 @@ impl FromStr for RecordRef {
 
     fn from_str(text: &str) -> Result<RecordRef, String> {
         let (seq, hash) = text.split_once(':').unwrap_or((text, ""));
-        let is_hash = hash.len() == 64 && hash.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
         match seq.parse() {
-            Ok(seq) if is_hash => Ok(RecordRef { seq, hash: hash.to_owned() }),
+            Ok(seq) if is_hash(hash) => Ok(RecordRef { seq, hash: hash.to_owned() }),
             _ => Err(format!("`{JOURNAL}: {text}` is not the number of a record and its hash")),
         }
     }
+}
+
+fn is_hash(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 impl fmt::Display for TestRuns {
@@ -56,7 +68,11 @@ impl fmt::Display for TestRuns {
         if self.0.is_empty() {
             return f.write_str(NO_TESTS);
         }
-        let runs: Vec<String> = self.0.iter().map(|(outcome, seq)| format!("{outcome}@{seq}")).collect();
+        let run = |(outcome, seen): &(String, SeenTests)| match seen {
+            SeenTests::Tree(tree) => format!("{outcome}@{tree}"),
+            SeenTests::Record(seq) => format!("{outcome}@{seq}"),
+        };
+        let runs: Vec<String> = self.0.iter().map(run).collect();
         f.write_str(&runs.join(" "))
     }
 }
@@ -69,13 +85,14 @@ impl FromStr for TestRuns {
             return Ok(TestRuns::default());
         }
         let run = |word: &str| {
-            let (outcome, seq) = word.split_once('@')?;
-            (!outcome.is_empty()).then_some((outcome.to_owned(), seq.parse().ok()?))
+            let (outcome, seen) = word.split_once('@').filter(|(outcome, _)| !outcome.is_empty())?;
+            let seen = if is_hash(seen) { SeenTests::Tree(seen.to_owned()) } else { SeenTests::Record(seen.parse().ok()?) };
+            Some((outcome.to_owned(), seen))
         };
         let runs: Option<Vec<_>> = text.split_whitespace().map(run).collect();
         match runs {
             Some(runs) if !runs.is_empty() => Ok(TestRuns(runs)),
-            _ => Err(format!("`{TESTS}: {text}` names no records of test runs")),
+            _ => Err(format!("`{TESTS}: {text}` names no test runs")),
         }
     }
 }
@@ -139,7 +156,10 @@ mod tests {
 
     fn trailers() -> CommitTrailers {
         let journal = RecordRef { seq: 812, hash: "ab".repeat(32) };
-        CommitTrailers { session: "task-3".into(), journal, tests: TestRuns(vec![("red".into(), 12), ("green".into(), 15)]) }
+        let runs =
+            [("red", SeenTests::Tree("cd".repeat(32))), ("green", SeenTests::Tree("ef".repeat(32))), ("green", SeenTests::Record(15))];
+        let tests = TestRuns(runs.map(|(outcome, seen)| (outcome.to_owned(), seen)).to_vec());
+        CommitTrailers { session: "task-3".into(), journal, tests }
     }
 
     #[test]
@@ -173,7 +193,9 @@ mod tests {
         assert_eq!(parse(format!("{whole}\nskep-journal: 1:2")), "`Skep-Journal` stands there 2 times");
         assert!(parse(whole.replace("812:", "x:")).contains("not the number of a record"));
         assert!(parse(whole.replace(&"ab".repeat(32), "ab")).contains("not the number of a record"));
-        assert!(parse(whole.replace("red@12", "red")).contains("names no records"));
+        assert!(whole.ends_with(&format!("Skep-Tests: red@{} green@{} green@15", "cd".repeat(32), "ef".repeat(32))), "{whole}");
+        assert!(parse(whole.replace("red@", "red")).contains("names no test runs"));
+        assert!(parse(whole.replace("red@cd", "red@")).contains("names no test runs"), "half a hash is none");
         assert_eq!(CommitTrailers::forged_in("t\n\nSKEP-JOURNAL : 1:2"), Some("SKEP-JOURNAL : 1:2"));
     }
 }

@@ -33,8 +33,9 @@ impl LiveClients {
     /// What the client of a task is told at the beginning of a turn.
     pub(super) async fn turn_notes(&self, brains: &Brains, task: &Task, opened: &OpenWorkspace) -> Result<TurnNotes, Stop> {
         let now = self.ledger.task(task.id)?;
-        // A turn that the kernel prompts says so itself.
-        let workflow = now.workflow.as_deref().filter(|_| now.further.is_empty()).map(workflow_prompt);
+        // A turn that the kernel prompts ends in it; in one that a person prompts it is added.
+        let is_said = |prompt: &String| now.further.last().is_some_and(|last| last.prompt.ends_with(prompt.as_str()));
+        let workflow = now.workflow.as_deref().map(workflow_prompt).filter(|prompt| !is_said(prompt));
         self.notes_of_files(brains, task, opened).await.map(|notes| TurnNotes { workflow, ..notes })
     }
 

@@ -20,7 +20,16 @@ const NAMED_ONLY: [&str; 5] = ["fs.write", "fs.edit", "fs.delete", "fs.move", "f
 /// sees it in the merge like every change.
 const OWN_SETTINGS: [&str; 1] = ["opencode.json"];
 /// Not a change of files at all, or one that has its own calls.
-const NO_FILES: [&str; 5] = ["brain.run", "model.request", "net.connect", "person.ask", "merge.apply"];
+const NO_FILES: [&str; 8] = [
+    "brain.run",
+    "model.request",
+    "net.connect",
+    "person.ask",
+    "merge.apply",
+    workflow::discipline::PLAN_COMPLETE,
+    workflow::discipline::REQUEST_EXEMPTION,
+    workflow::discipline::WORKFLOW_STATE,
+];
 
 /// What the admitted calls of a task may have written.
 #[derive(Default)]

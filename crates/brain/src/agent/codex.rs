@@ -213,8 +213,12 @@ impl Codex {
                 Some(changes) => tools::of_codex_changes(changes),
                 None => vec![tools::used("apply_patch", params)],
             },
+            // The kernel's own tools come to its door by themselves.
+            _ if is_elicitation && is_tool_call(params) && params["serverName"] == TOOLS => {
+                return vec![AgentEvent::Send(response_to(id, &json!({ "action": "accept", "content": {} })))];
+            }
             // A tool of an MCP server asks in the form of a question to the person.
-            _ if is_elicitation && params["_meta"]["codex_approval_kind"] == "mcp_tool_call" => {
+            _ if is_elicitation && is_tool_call(params) => {
                 let server = params["serverName"].as_str().unwrap_or_default();
                 let tool = params["_meta"]["tool_name"].as_str().or(params["_meta"]["tool_title"].as_str()).unwrap_or("unknown");
                 // The question does not say which item it is about.
@@ -332,6 +336,11 @@ impl Question {
         };
         response_to(&self.request, &result)
     }
+}
+
+/// Is it a question about a tool of an MCP server?
+fn is_tool_call(params: &Value) -> bool {
+    params["_meta"]["codex_approval_kind"] == "mcp_tool_call"
 }
 
 /// The status that the model's server answered with, where that was the trouble.

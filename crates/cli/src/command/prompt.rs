@@ -6,6 +6,7 @@
 mod answer;
 mod completion;
 mod editor;
+mod held;
 mod history;
 mod slash;
 mod turn;
@@ -16,11 +17,12 @@ use crate::command_error::CommandError;
 use crate::console::{Console, ExitResult};
 use crate::interrupt::Interrupt;
 use crate::place::{AbsentTree, PlaceArgs};
-use crate::show::{Line, Page, Tone, task, zone};
+use crate::show::{Line, Page, task, zone};
 use answer::OpenQuestion;
 use clap::Parser;
 use completion::Completion;
 use editor::{LineEditor, LineInput};
+use held::{DeferredWish, HeldTask};
 use history::History;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 use server::BrainSpec;
@@ -33,11 +35,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use turn::{FollowedTask, TurnEnd};
 use wire::code::EXIT_INTERRUPTED;
 use wire::method::brain::BrainListParams;
-use wire::method::discipline::{DisciplineShowParams, DisciplineSwitchParams};
 use wire::method::queue::WorkerPinParams;
 use wire::method::task::{TaskAddParams, TaskSayParams};
 use wire::method::zone::ZoneStatusParams;
-use wire::table::{BrainList, DisciplineShow, DisciplineSwitch, TaskAdd, TaskSay, WorkerPin, ZoneStatus};
+use wire::table::{BrainList, TaskAdd, TaskSay, WorkerPin, ZoneStatus};
 use wire::{Discipline, ErrorCode, Mode, TaskId, TaskPlacement};
 
 /// As shells count a command that was ended from outside.
@@ -96,7 +97,8 @@ impl PromptArgs {
             path,
             brain: brain.map(act::brain).transpose()?.or(native),
             discipline: act::discipline(self.discipline)?,
-            held: None,
+            held: HeldTask::default(),
+            deferred: None,
             who: self.who.map(act::worker).transpose()?,
             followed: None,
             waiting: None,
@@ -135,8 +137,10 @@ struct Prompt {
     brain: Option<String>,
     /// How strictly tests come first in the next task, where somebody said so.
     discipline: Option<Discipline>,
-    /// How the last task is held to it.
-    held: Option<Discipline>,
+    /// How the last task is held to it, and where its work stands.
+    held: HeldTask,
+    /// What a yes to the question that was shown lets begin.
+    deferred: Option<DeferredWish>,
     who: Option<String>,
     /// The last task, and how far it was told.
     followed: Option<FollowedTask>,
@@ -201,6 +205,7 @@ impl Prompt {
                 TypedLine::Slash("quit", _) => return Ok(0),
                 typed => self.obey(typed).await,
             };
+            self.look_at_held().await;
             match end {
                 Ok(TurnEnd::Left) => return Ok(EXIT_INTERRUPTED),
                 Ok(TurnEnd::Terminated) => return Ok(EXIT_TERMINATED),
@@ -208,19 +213,6 @@ impl Prompt {
                 Err(error) => self.report(&error),
             }
         }
-    }
-
-    /// `[strict] [idle] > `: how strictly tests come first, and where the work stands.
-    fn state_line(&self) -> Line {
-        let state = match &self.waiting {
-            Some(waiting) if waiting.is_merge => "reviewing",
-            Some(_) => "asks",
-            None => "idle",
-        };
-        let brain = self.brain.as_deref().map(|brain| format!("[{}] ", short(brain))).unwrap_or_default();
-        let mode = self.discipline.or(self.held).map(|mode| format!("[{mode}] ")).unwrap_or_default();
-        let tone = if self.waiting.is_some() { Tone::Wait } else { Tone::Faint };
-        Line::new().name(brain).strong(mode).add(tone, format!("[{state}]")).plain(" >")
     }
 
     /// Does what was typed.
@@ -314,32 +306,6 @@ impl Prompt {
         Ok(TurnEnd::Ended)
     }
 
-    /// Switches how strictly tests come first: of the task that waits, and of the next ones. The policy decides when it is to count.
-    async fn switch(&mut self, name: &str) -> Result<TurnEnd, CommandError> {
-        let Some(mode) = Discipline::parse(name) else { return Ok(TurnEnd::Ended) };
-        if let Some(task) = self.waiting.as_ref().and_then(|waiting| waiting.task) {
-            let view = self.console.kernel().await?.call::<DisciplineSwitch>(&DisciplineSwitchParams { task, mode }).await?;
-            self.held = view.mode;
-            let now = view.mode.map_or("no tests first".to_owned(), |mode| mode.to_string());
-            self.tell(Line::new().plain(format!("{task}: ")).strong(now).faint(format!("  {}", view.reason.unwrap_or_default())));
-        }
-        self.discipline = Some(mode);
-        self.tell(Line::new().faint(format!("your next tasks are {mode}, if the policy lets them")));
-        Ok(TurnEnd::Ended)
-    }
-
-    /// How the last task is held to tests first, and what the kernel saw of them.
-    async fn show_discipline(&mut self, task: TaskId) -> Result<(), CommandError> {
-        let view = self.console.kernel().await?.call::<DisciplineShow>(&DisciplineShowParams { task }).await?;
-        self.held = view.mode;
-        let Some(mode) = view.mode else { return Ok(()) };
-        let runs = [("red", &view.red), ("green", &view.green)];
-        let seen =
-            runs.iter().filter_map(|(name, run)| run.as_ref().map(|run| format!("  {name}: {} failed, {} passed", run.failed, run.passed)));
-        self.tell(Line::new().plain(format!("{task}: ")).strong(format!("[{mode}] [{}]", view.state)).faint(seen.collect::<String>()));
-        Ok(())
-    }
-
     fn help(&self) {
         let mut page = Page::new();
         for command in SLASH {
@@ -383,7 +349,7 @@ impl Prompt {
         let params = TaskAddParams {
             path: self.path.clone(),
             mode,
-            prompt,
+            prompt: prompt.clone(),
             brain: self.brain.clone(),
             priority: None,
             calls_max: None,
@@ -398,7 +364,10 @@ impl Prompt {
             discipline: self.discipline,
             placement: TaskPlacement { who: self.who.clone(), ..TaskPlacement::default() },
         };
-        let added = self.console.kernel().await?.call::<TaskAdd>(&params).await?;
+        let added = match self.console.kernel().await?.call::<TaskAdd>(&params).await {
+            Ok(added) => added,
+            Err(error) => return self.defer(error, DeferredWish::Add { mode, prompt }).await,
+        };
         self.show(&task::added(&added));
         self.waiting = None;
         self.followed = Some(FollowedTask::new(added.task, self.console.out.colour));
@@ -416,20 +385,9 @@ impl Prompt {
     /// Tells what the current task does, and shows what it asks.
     async fn turn(&mut self) -> Result<TurnEnd, CommandError> {
         let end = self.follow().await?;
-        if let (Some(task), Ok(mut kernel)) = (self.task(), self.console.connect().await) {
-            self.held = kernel.call::<DisciplineShow>(&DisciplineShowParams { task }).await.ok().and_then(|view| view.mode);
-        }
         if let TurnEnd::Asks(review) = end {
             self.show_question(review).await?;
         }
         Ok(end)
-    }
-}
-
-/// A brain's name without the path of a script.
-fn short(brain: &str) -> String {
-    match brain.strip_prefix("script:") {
-        Some(file) => format!("script:{}", file.rsplit('/').next().unwrap_or(file)),
-        None => brain.to_owned(),
     }
 }

@@ -4,6 +4,7 @@
 
 use super::call::FailureText;
 use super::describe::describe;
+use super::discipline;
 use super::grant;
 use super::measure::{duration_ms, plural};
 use super::session;
@@ -30,6 +31,8 @@ pub struct Transcript {
     queued_ms: Option<i64>,
     /// Since when a brain thinks and nothing else happens; `None` while it does not.
     thinks_ms: Option<i64>,
+    /// `[strict] [test_writing]`: where the work stands that is held to tests first.
+    stage: Option<String>,
 }
 
 impl Transcript {
@@ -40,11 +43,7 @@ impl Transcript {
             page.push(Line::new().faint(format!("  {} (written by a newer kernel)", record.kind)));
             return page;
         };
-        self.thinks_ms = match event {
-            Event::TaskStarted(_) => Some(record.at_ms),
-            Event::TaskParked(_) | Event::TaskFinished(_) | Event::TaskFailed(_) | Event::TaskCancelled(_) => None,
-            _ => self.thinks_ms.map(|_| record.at_ms),
-        };
+        self.note(event, record.at_ms);
         match event {
             Event::TaskQueued(e) => {
                 self.queued_ms = Some(record.at_ms);
@@ -134,6 +133,18 @@ impl Transcript {
         page
     }
 
+    /// Keeps what the foot tells of.
+    fn note(&mut self, event: &Event, at_ms: i64) {
+        self.thinks_ms = match event {
+            Event::TaskStarted(_) => Some(at_ms),
+            Event::TaskParked(_) | Event::TaskFinished(_) | Event::TaskFailed(_) | Event::TaskCancelled(_) => None,
+            _ => self.thinks_ms.map(|_| at_ms),
+        };
+        if let Event::WorkflowEntered(e) = event {
+            self.stage = Some(format!("[{}] [{}]", e.mode, e.to));
+        }
+    }
+
     /// `  (1m 04s)`: how long the whole task took.
     pub fn took(&self, record: &ParsedRecord) -> String {
         let took = self.queued_ms.and_then(|queued_ms| u64::try_from(record.at_ms.saturating_sub(queued_ms)).ok());
@@ -155,6 +166,9 @@ impl Transcript {
         lines.extend(work.works.iter().filter(|work| work.ms >= LONG_MS).map(work::long));
         if let (Some(at_ms), true) = (self.thinks_ms, lines.is_empty()) {
             lines.extend(work::call("thinking", None, since(at_ms)));
+        }
+        if let (Some(stage), false) = (&self.stage, lines.is_empty()) {
+            lines.push(Line::new().plain("  ").strong(stage));
         }
         if let (Some(queued_ms), false) = (self.queued_ms, lines.is_empty()) {
             lines.push(Line::new().faint(format!("  {} in all; {ctrl_c}", work::elapsed(since(queued_ms)))));
@@ -184,7 +198,10 @@ fn kept_and_continued(event: &Event, page: &mut Page) {
             page.push(Line::new().faint(format!("  {} kept{left}{look}", plural(e.files, "file"))));
         }
         Event::WorkDropped(e) => page.push(Line::new().faint(format!("  its kept changes are gone: {}", e.reason))),
-        event => in_session(event, page),
+        event => {
+            discipline::tell(event, page);
+            in_session(event, page);
+        }
     }
 }
 

@@ -64,6 +64,8 @@ mod spending;
 mod talk;
 mod talk_clients;
 mod terminal;
+mod test_first;
+mod test_first_prompt;
 mod toolchains;
 mod tools;
 mod top;

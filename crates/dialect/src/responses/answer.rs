@@ -1,7 +1,7 @@
 //! A Responses answer, rendered and decoded: items that are added, grow and are done, each event numbered.
 
 use super::DIALECT;
-use crate::answer::{AnswerPart, AnswerWriter, CREATED_S, CallInput, pieces};
+use crate::answer::{AnswerCall, AnswerPart, AnswerWriter, CREATED_S, CallInput, pieces};
 use crate::conversation::{TurnPart, arguments_text, text_of};
 use crate::decoder::{DecodeError, DecodedAnswer, EventDecoder, StopReason};
 use serde_json::{Value, json};
@@ -16,9 +16,19 @@ fn item(writer: &AnswerWriter<'_>, index: usize, part: &AnswerPart) -> Option<Va
             json!({"type": "reasoning", "id": writer.id("rs_", index), "summary": [{"type": "summary_text", "text": text}]})
         }
         AnswerPart::Call(call) => match &call.input {
-            CallInput::Json(input) => json!({
-                "type": "function_call", "id": writer.id("fc_", index), "status": "completed", "call_id": writer.id("call_", index),
-                "name": call.tool, "arguments": input.to_string(),
+            CallInput::Json(input) => {
+                let mut item = json!({
+                    "type": "function_call", "id": writer.id("fc_", index), "status": "completed", "call_id": writer.id("call_", index),
+                    "name": call.tool, "arguments": input.to_string(),
+                });
+                if let Some(namespace) = &call.namespace {
+                    item["namespace"] = json!(namespace);
+                }
+                item
+            }
+            CallInput::Search(input) => json!({
+                "type": "tool_search_call", "id": writer.id("tsc_", index), "status": "completed", "call_id": writer.id("call_", index),
+                "execution": "client", "arguments": input,
             }),
             CallInput::Text(text) => json!({
                 "type": "custom_tool_call", "id": writer.id("ctc_", index), "status": "completed", "call_id": writer.id("call_", index),
@@ -138,10 +148,12 @@ fn item_events(output_index: usize, part: &AnswerPart, item: &Value) -> Vec<Valu
             events.push(on("response.reasoning_summary_part.done", json!({"summary_index": 0, "part": part(text)})));
             events
         }
+        // It comes whole.
+        AnswerPart::Call(AnswerCall { input: CallInput::Search(_), .. }) => Vec::new(),
         AnswerPart::Call(call) => {
             let (kind, field) = match &call.input {
-                CallInput::Json(_) => ("response.function_call_arguments", "arguments"),
                 CallInput::Text(_) => ("response.custom_tool_call_input", "input"),
+                _ => ("response.function_call_arguments", "arguments"),
             };
             begun[field] = json!("");
             let text = call.input.text();

@@ -1,7 +1,7 @@
 //! A Responses request: rendered for the built-in brain, its conversation parsed for the scripted model.
 
 use super::DIALECT;
-use crate::client_request::{ClientRequest, ToolOutcome, joined_text, list};
+use crate::client_request::{ClientRequest, OfferedTool, ToolOutcome, joined_text, list};
 use crate::conversation::{ChatRequest, Speaker, Turn, TurnPart, marked_result, vendor_name};
 use serde_json::{Value, json};
 
@@ -58,7 +58,11 @@ pub(super) fn read_conversation(body: &Value, request: &mut ClientRequest) {
             ("message", Some("user")) => request.add_user(joined_text(&item["content"])),
             ("message", Some("assistant")) => request.add_model(),
             ("message", _) => request.look_for_folder(&joined_text(&item["content"])),
-            ("additional_tools", _) => add_tools(&item["tools"], request),
+            ("additional_tools", _) => add_tools(&item["tools"], None, request),
+            ("tool_search_output", _) => {
+                add_tools(&item["tools"], None, request);
+                request.add_results(vec![ToolOutcome::new(false, item["tools"].to_string())]);
+            }
             (kind, _) if kind.ends_with("_output") => {
                 request.add_results(vec![ToolOutcome::new(false, joined_text(&item["output"]))]);
             }
@@ -66,19 +70,24 @@ pub(super) fn read_conversation(body: &Value, request: &mut ClientRequest) {
             _ => {}
         }
     }
-    add_tools(&body["tools"], request);
+    add_tools(&body["tools"], None, request);
     if body["text"]["format"]["type"] == "json_schema" {
         request.answer_schema = Some(body["text"]["format"]["schema"].clone());
     }
 }
 
 /// A namespace has tools within.
-fn add_tools(tools: &Value, request: &mut ClientRequest) {
+fn add_tools(tools: &Value, namespace: Option<&str>, request: &mut ClientRequest) {
     for tool in list(tools) {
+        let named = |name: &str| OfferedTool { name: name.to_owned(), namespace: namespace.map(str::to_owned), ..OfferedTool::default() };
+        let name = tool["name"].as_str();
         match tool["type"].as_str() {
-            Some("function") => request.add_tool(tool["name"].as_str(), false, &tool["parameters"]),
-            Some("custom") => request.add_tool(tool["name"].as_str(), true, &Value::Null),
-            Some("namespace") => add_tools(&tool["tools"], request),
+            Some("function") => request.tools.extend(name.map(|name| OfferedTool { schema: tool["parameters"].clone(), ..named(name) })),
+            Some("custom") => request.tools.extend(name.map(|name| OfferedTool { takes_text: true, ..named(name) })),
+            Some("tool_search") => {
+                request.tools.push(OfferedTool { is_search: true, schema: tool["parameters"].clone(), ..named("tool_search") });
+            }
+            Some("namespace") => add_tools(&tool["tools"], name, request),
             _ => {}
         }
     }

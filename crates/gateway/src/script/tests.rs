@@ -111,15 +111,15 @@ fn verbs_fit_the_tools_of_each_client() {
     let client = |tools: Vec<OfferedTool>| ClientRequest { tools, folder: Some("/w".into()), ..ClientRequest::default() };
     let tool = |name: &str, properties: Value, required: Value| OfferedTool {
         name: name.into(),
-        takes_text: false,
         schema: json!({"properties": properties, "required": required}),
+        ..OfferedTool::default()
     };
     let check = |tools: Vec<OfferedTool>, verb: &str, given: &str, name: &str, expected: CallInput| {
         let called = tools::resolve(verb, &input(given), &client(tools)).unwrap();
         assert_eq!((called.tool.as_str(), called.input), (name, expected));
     };
     let exec = || tool("exec_command", json!({"cmd": {"type": "string"}}), json!(["cmd"]));
-    let patch = || OfferedTool { name: "apply_patch".into(), takes_text: true, schema: Value::Null };
+    let patch = || OfferedTool { name: "apply_patch".into(), takes_text: true, ..OfferedTool::default() };
     let write = r#"{"path":"a.txt","content":"x\ny\n"}"#;
     let opencode = tool("write", json!({"filePath": {}, "content": {}}), json!([]));
     check(vec![opencode], "write", write, "write", CallInput::Json(json!({"filePath": "/w/a.txt", "content": "x\ny\n"})));
@@ -138,12 +138,18 @@ fn verbs_fit_the_tools_of_each_client() {
     check(vec![bash], "shell", r#"{"command":"ls"}"#, "bash", CallInput::Json(json!({"command": "ls", "description": "scripted"})));
     let mcp = tool("mcp__skep__fs_write", json!({"path": {}, "content": {}}), json!([]));
     check(vec![mcp], "write", write, "mcp__skep__fs_write", CallInput::Json(json!({"path": "a.txt", "content": "x\ny\n"})));
-    let code = || OfferedTool { name: "exec".into(), takes_text: true, schema: Value::Null };
+    let code = || OfferedTool { name: "exec".into(), takes_text: true, ..OfferedTool::default() };
     let ran = "const ran = await tools.exec_command({cmd: \"ls\"});\ntext(ran.output);\nif (ran.exit_code) text(`Exit code: ${ran.exit_code}`);\n";
     check(vec![code()], "shell", r#"{"command":"ls"}"#, "exec", CallInput::Text(ran.into()));
     let patched = "text(await tools.apply_patch(\"*** Begin Patch\\n*** Add File: a.txt\\n+x\\n+y\\n*** End Patch\\n\"));\n";
     check(vec![code()], "write", write, "exec", CallInput::Text(patched.into()));
     check(vec![exec()], "exec_command", r#"{"cmd":"x"}"#, "exec_command", CallInput::Json(json!({"cmd": "x"})));
+    // Codex keeps the tools of MCP servers back until they are looked for.
+    let search = OfferedTool { name: "tool_search".into(), is_search: true, ..OfferedTool::default() };
+    check(vec![search], "tool_search", r#"{"query":"plan"}"#, "tool_search", CallInput::Search(json!({"query": "plan"})));
+    let found = OfferedTool { namespace: Some("mcp__skep".into()), ..tool("plan_complete", json!({}), json!([])) };
+    let called = tools::resolve("plan_complete", &Map::new(), &client(vec![found])).unwrap();
+    assert_eq!((called.tool.as_str(), called.namespace.as_deref()), ("plan_complete", Some("mcp__skep")));
     let missing = tools::resolve("fly", &Map::new(), &client(vec![exec()])).unwrap_err();
     assert_eq!(missing, "there is no tool `fly`: the request offers exec_command");
 }

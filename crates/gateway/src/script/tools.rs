@@ -31,7 +31,7 @@ pub(super) fn resolve(name: &str, input: &Map<String, Value>, client: &ClientReq
     if let Some(tool) = offered(client, &[name, &name.replace('.', "_")])
         && !VERBS.iter().any(|(verb, _)| *verb == name)
     {
-        return Ok(AnswerCall { tool: tool.name.clone(), input: exact(tool, input) });
+        return Ok(call(tool, exact(tool, input)));
     }
     let unknown = || {
         let names: Vec<&str> = client.tools.iter().map(|tool| tool.name.as_str()).collect();
@@ -39,25 +39,29 @@ pub(super) fn resolve(name: &str, input: &Map<String, Value>, client: &ClientReq
     };
     let (verb, names) = VERBS.iter().find(|(verb, _)| *verb == name).ok_or_else(unknown)?;
     if let Some(tool) = offered(client, names).filter(|tool| !tool.takes_text) {
-        return Ok(AnswerCall { tool: tool.name.clone(), input: CallInput::Json(mapped(tool, input, client)) });
+        return Ok(call(tool, CallInput::Json(mapped(tool, input, client))));
     }
     if let Some(tool) = offered(client, &["apply_patch"]).filter(|tool| tool.takes_text)
         && let Some(patch) = patch(verb, input)
     {
-        return Ok(AnswerCall { tool: tool.name.clone(), input: CallInput::Text(patch) });
+        return Ok(call(tool, CallInput::Text(patch)));
     }
     let shell = VERBS.iter().find(|(verb, _)| *verb == "shell").and_then(|(_, names)| offered(client, names));
     match (shell, by_shell(verb, input)) {
         (Some(tool), Some(command)) => {
             let input = Map::from_iter([("command".to_owned(), Value::from(command))]);
-            Ok(AnswerCall { tool: tool.name.clone(), input: CallInput::Json(mapped(tool, &input, client)) })
+            Ok(call(tool, CallInput::Json(mapped(tool, &input, client))))
         }
         _ => {
             let code = offered(client, &["exec"]).filter(|tool| tool.takes_text).zip(by_code(verb, input));
             let (tool, code) = code.ok_or_else(unknown)?;
-            Ok(AnswerCall { tool: tool.name.clone(), input: CallInput::Text(code) })
+            Ok(call(tool, CallInput::Text(code)))
         }
     }
+}
+
+fn call(tool: &OfferedTool, input: CallInput) -> AnswerCall {
+    AnswerCall { tool: tool.name.clone(), namespace: tool.namespace.clone(), input }
 }
 
 /// The tool by the first of these names that is offered; one that comes by way of an MCP server has that in front.
@@ -69,6 +73,7 @@ fn offered<'a>(client: &'a ClientRequest, names: &[&str]) -> Option<&'a OfferedT
 fn exact(tool: &OfferedTool, input: &Map<String, Value>) -> CallInput {
     match (tool.takes_text, input.get("input").or(input.get("text")).and_then(Value::as_str)) {
         (true, Some(text)) => CallInput::Text(text.to_owned()),
+        _ if tool.is_search => CallInput::Search(Value::Object(input.clone())),
         _ => CallInput::Json(Value::Object(input.clone())),
     }
 }

@@ -107,8 +107,11 @@ fn the_prompt_of_each_state_has_30_to_50_tokens() {
             }
         }
     }
-    assert!(workflow_prompt(&at(Discipline::Strict, WorkflowState::TestWriting)).contains("Writable: tests/** only."));
-    assert!(workflow_prompt(&at(Discipline::Strict, WorkflowState::CodeWriting)).contains("Writable: src/** only"));
+    assert!(workflow_prompt(&at(Discipline::Strict, WorkflowState::TestWriting)).contains("Writable: tests only."));
+    assert!(
+        workflow_prompt(&at(Discipline::Strict, WorkflowState::CodeWriting))
+            .contains("Writable: everything but tests, which are read-only.")
+    );
 }
 
 #[test]

@@ -154,4 +154,11 @@ fn what_is_not_served_is_refused() {
     assert_eq!(sent(&codex.read(&root.to_string())), [json!({"id": 8, "result": {"decision": "decline"}})]);
     let form = json!({"id": 9, "method": "mcpServer/elicitation/request", "params": {"serverName": "x", "mode": "form"}});
     assert_eq!(sent(&codex.read(&form.to_string()))[0]["result"]["action"], json!("decline"));
+    // A tool of ours is decided on where it arrives; one of another server is a call of its own.
+    let tool = |server: &str| {
+        let meta = json!({"codex_approval_kind": "mcp_tool_call", "tool_name": "plan_complete", "tool_params": {}});
+        json!({"id": 10, "method": "mcpServer/elicitation/request", "params": {"serverName": server, "_meta": meta}}).to_string()
+    };
+    assert_eq!(sent(&codex.read(&tool("skep")))[0]["result"]["action"], json!("accept"));
+    assert!(matches!(&codex.read(&tool("other"))[..], [AgentEvent::Asked { call, .. }] if call.tool == "brain.use"));
 }

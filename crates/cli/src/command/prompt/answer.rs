@@ -106,8 +106,7 @@ impl Prompt {
                 kernel.call::<ReviewAnswer>(&params).await?;
             }
         }
-        self.waiting = None;
-        self.turn().await
+        self.answered(true).await
     }
 
     /// `/reject [REASON]`.
@@ -122,7 +121,15 @@ impl Prompt {
                 kernel.call::<ReviewAnswer>(&params).await?;
             }
         }
+        self.answered(false).await
+    }
+
+    /// Goes on with whoever asked: the task, or the person at this prompt.
+    async fn answered(&mut self, is_yes: bool) -> Result<TurnEnd, CommandError> {
         self.waiting = None;
-        self.turn().await
+        match self.deferred.take() {
+            Some(wish) => self.after_answer(wish, is_yes).await,
+            None => self.turn().await,
+        }
     }
 }

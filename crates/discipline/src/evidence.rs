@@ -268,6 +268,7 @@ mod tests {
             remarks: Vec::new(),
             output: None,
             report: None,
+            coverage: None,
             ms,
         };
         assert!(is_run_again(TWICE_MS - 1, None) && is_run_again(TWICE_MS - 1, Some(&base(TWICE_MS))));

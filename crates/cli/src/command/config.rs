@@ -9,10 +9,10 @@ use crate::start;
 use clap::Subcommand;
 use layer::SettingLayers;
 use std::path::{Path, PathBuf};
-use wire::ErrorCode;
 use wire::method::zone::ZoneStatusParams;
 use wire::near::distance;
 use wire::table::ZoneStatus;
+use wire::{Discipline, ErrorCode};
 
 pub use layer::{Setting, SettingOrigin, SettingValue, from_environment};
 
@@ -91,6 +91,15 @@ pub fn project(folder: Option<&Path>) -> Result<Option<PathBuf>, CommandError> {
     };
     let start = start.map_err(|error| CommandError::new(ErrorCode::NotFound, "there is no such folder").why(error))?;
     Ok(start.ancestors().find(|folder| folder.join(".git").exists()).map(Path::to_owned))
+}
+
+/// How strictly tests come first in tasks of a project for which nobody says so; `None` where they need not, and where its files are not trusted as
+/// they are.
+pub async fn usual_discipline(console: &Console, project: &Path) -> Option<Discipline> {
+    let layers = SettingLayers::read([], &console.home, Some(project)).ok()?;
+    let setting = layers.settings().into_iter().find(|setting| setting.key == "discipline")?;
+    let mode = Discipline::parse(setting.counts.value.as_deref()?)?;
+    (!setting.is_of_project() || !is_untrusted(console, project).await).then_some(mode)
 }
 
 /// Does a running kernel know other files of this project than it has now? Nobody starts one to be told.

@@ -84,7 +84,8 @@ impl PromptArgs {
         let native = model.map(|model| BrainSpec::Native { model: Some(model) }.to_string());
         let path = self.place.folder(console, AbsentTree::Make).await?;
         let brains = Arc::new(Mutex::new(Vec::new()));
-        let completion = Completion { project: config::project(Some(path.as_ref()))?.unwrap_or_else(|| PathBuf::from(&path)), brains };
+        let project = config::project(Some(path.as_ref()))?.unwrap_or_else(|| PathBuf::from(&path));
+        let completion = Completion { project: project.clone(), brains };
         learn_brains(console, &path, &completion);
         let terminated = signal(SignalKind::terminate())
             .map_err(|error| CommandError::new(ErrorCode::Internal, "the prompt cannot be ended in order").why(error))?;
@@ -93,7 +94,9 @@ impl PromptArgs {
             interrupt: Interrupt::open()?,
             terminated,
             as_found: tcgetattr(std::io::stdin()).ok(),
+            usual: config::usual_discipline(console, &project).await,
             console: console.clone(),
+            project,
             path,
             brain: brain.map(act::brain).transpose()?.or(native),
             discipline: act::discipline(self.discipline)?,
@@ -134,9 +137,13 @@ struct Prompt {
     /// The terminal before the first line was read.
     as_found: Option<Termios>,
     path: String,
+    /// The top of the repository.
+    project: PathBuf,
     brain: Option<String>,
-    /// How strictly tests come first in the next task, where somebody said so.
+    /// How strictly tests come first in the next task, where somebody said so here.
     discipline: Option<Discipline>,
+    /// The same where nobody did: by the project's settings, or the person's own.
+    usual: Option<Discipline>,
     /// How the last task is held to it, and where its work stands.
     held: HeldTask,
     /// What a yes to the question that was shown lets begin.

@@ -450,6 +450,25 @@ fn a_client_that_calls_its_plan_complete_asks_before_it_writes_all_the_same() {
     }
 }
 
+/// A turn that a person prompts tells the state as well, once: the client writes down what it hears.
+#[test]
+fn a_client_is_told_its_state_when_a_person_says_something() {
+    let body = "def turn(prompt):\n    if 'go on' in prompt:\n        ask('Write', file_path=os.path.abspath('heard.txt'), content='x')\n        \
+        open('heard.txt', 'w').write(prompt)\n        \
+        say(type='user', message={'content': [{'type': 'tool_result', 'tool_use_id': 'Write', 'content': 'ok'}]})\n    done('turn')\n\
+        turn(prompt)\nfor line in sys.stdin:\n    heard = json.loads(line)\n    if heard.get('type') == 'user':\n        \
+        say(**heard, isReplay=True)\n        turn(heard['message']['content'][0]['text'])\n";
+    let site = crate::misbehaving::misbehaving(body);
+    site.ok(&["act", "look", "--brain", "claude", "--discipline", "explore"]);
+    eventually("it gets nowhere", || site.count("task.stopped") == 1);
+    site.ok(&["say", "task-1", "please go on"]);
+    eventually("its changes wait", || site.count("merge.proposed") == 1);
+    let heard = site.ok(&["diff", "task-1"]);
+    assert!(heard.contains("please go on") && heard.contains("[WORKFLOW] Workflow state: exploring. Writable: all files"), "{heard}");
+    assert_eq!(heard.matches("Workflow state:").count(), 1, "{heard}");
+    drop(site.skep(&["cancel", "task-1"]));
+}
+
 #[test]
 fn the_built_in_brain_is_exempt_for_documents_only() {
     is_exempt(&NATIVE);

@@ -113,6 +113,20 @@ fn rejected_work_is_kept_and_its_state_is_idle() {
     assert!(kept.contains("tests/utils.test.mjs"), "what was refused is kept: {kept}");
 }
 
+/// What the project says counts for the next task as soon as it is trusted, and stands before the line.
+#[test]
+fn the_mode_of_the_project_is_shown_when_it_is_trusted() {
+    let (site, screen, _server) = open();
+    site.write("skep.yml", "discipline: strict\ntest: {command: [node, --test]}\n");
+    enter(&screen, "/budget");
+    stands_at(&screen, "[native] [idle] >");
+    site.trust();
+    enter(&screen, "/budget");
+    stands_at(&screen, "[native] [strict] [idle] >");
+    enter(&screen, "Add error handling to parseConfig");
+    stands_at(&screen, "[native] [strict] [test_writing] [asks] >");
+}
+
 #[test]
 fn explore_is_unverified_and_debug_needs_a_yes() {
     let (site, screen, _server) = open();

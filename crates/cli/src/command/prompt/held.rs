@@ -5,6 +5,7 @@
 
 use super::Prompt;
 use super::turn::TurnEnd;
+use crate::command::config;
 use crate::command_error::CommandError;
 use crate::show::{Line, Tone};
 use wire::method::discipline::{DisciplineShowParams, DisciplineSwitchParams};
@@ -53,14 +54,15 @@ fn shown(next: Option<Discipline>, held: HeldTask, waiting: Option<bool>) -> Sho
         _ if is_under_way => ShownState { mode: held.mode, state: held.state.as_str(), asks: waiting == Some(false) },
         Some(true) => ShownState { mode: next.or(held.mode), state: "reviewing", asks: false },
         Some(false) => ShownState { mode: next.or(held.mode), state: "asks", asks: false },
-        None => ShownState { mode: next.or(held.mode), state: "idle", asks: false },
+        None => ShownState { mode: next, state: "idle", asks: false },
     }
 }
 
 impl Prompt {
     /// `[strict] [test_writing] > `: how strictly tests come first, and where the work stands.
     pub(super) fn state_line(&self) -> Line {
-        let ShownState { mode, state, asks } = shown(self.discipline, self.held, self.waiting.as_ref().map(|waiting| waiting.is_merge));
+        let ShownState { mode, state, asks } =
+            shown(self.discipline.or(self.usual), self.held, self.waiting.as_ref().map(|waiting| waiting.is_merge));
         let brain = self.brain.as_deref().map(|brain| format!("[{}] ", short(brain))).unwrap_or_default();
         let mode = mode.map(|mode| format!("[{mode}] ")).unwrap_or_default();
         let tone = if self.waiting.is_some() { Tone::Wait } else { Tone::Faint };
@@ -68,8 +70,9 @@ impl Prompt {
         Line::new().name(brain).strong(mode).add(tone, format!("[{state}]{asks}")).plain(" >")
     }
 
-    /// Learns where the last task stands. A kernel that has gone is not started for it.
+    /// Learns where the last task stands, and what counts for the next. A kernel that has gone is not started for it.
     pub(super) async fn look_at_held(&mut self) {
+        self.usual = config::usual_discipline(&self.console, &self.project).await;
         if let (Some(task), Ok(mut kernel)) = (self.task(), self.console.connect().await)
             && let Ok(view) = kernel.call::<DisciplineShow>(&DisciplineShowParams { task }).await
         {
@@ -151,6 +154,7 @@ mod tests {
         assert_eq!(at(None, strict, TestWriting, Some(false)), (strict, "test_writing", true));
         assert_eq!(at(explore, strict, Reviewing, Some(true)), (strict, "reviewing", false), "the next task's mode is not this one's");
         assert_eq!(at(explore, strict, Idle, None), (explore, "idle", false));
+        assert_eq!(at(None, strict, Idle, None), (None, "idle", false), "the next task is held to nothing");
         assert_eq!(at(None, None, Idle, Some(true)), (None, "reviewing", false), "a task that is held to nothing");
         assert_eq!(at(None, None, Idle, Some(false)), (None, "asks", false));
     }

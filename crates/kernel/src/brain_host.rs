@@ -21,20 +21,23 @@ impl BrainHost for KernelBrains {
     fn resolve(&self, zone: ZoneId, name: &str, tier: Tier, model: &str) -> Result<String, Stop> {
         let kernel = self.kernel()?;
         let trusted = kernel.gate.policies.trusted(zone)?;
-        // The built-in brain thinks with a model of its process's tier.
-        let named = match (name, model) {
-            ("native", "") => format!("{name}:{}", tier.as_str()),
-            (_, "") => name.to_owned(),
-            _ if name.contains(':') => name.to_owned(),
-            _ => format!("{name}:{model}"),
+        let with = |model: &str| format!("{name}:{model}");
+        let names = match model {
+            _ if name.contains(':') => vec![name.to_owned()],
+            "" if name == "native" => vec![with(tier.as_str())],
+            // It thinks with a model of its process's tier, where one answers to that; else with what the client asks for by itself.
+            "" => vec![with(tier.as_str()), name.to_owned()],
+            named => vec![with(named)],
         };
-        let spec = kernel.brains.find(&named, trusted.as_ref().map(|trusted| &trusted.config))?;
-        if matches!(spec, BrainSpec::Script(_)) {
-            let why = Refusal::new(Code::Unsupported, format!("`{name}` is a script, which decides nothing"));
-            return Err(why.hint("name a brain: `native`, `claude`, `codex`").into());
+        let mut refused = Refusal::new(Code::NotFound, format!("there is no brain `{name}`"));
+        for named in names {
+            let found = kernel.brains.find(&named, trusted.as_ref().map(|trusted| &trusted.config));
+            match found.and_then(|spec| works(&spec).and_then(|()| kernel.check_mind(Some(zone), &spec)).map(|()| spec)) {
+                Ok(spec) => return Ok(spec.to_string()),
+                Err(refusal) => refused = refusal,
+            }
         }
-        kernel.check_mind(Some(zone), &spec)?;
-        Ok(spec.to_string())
+        Err(refused.into())
     }
 
     fn wake(&self) {
@@ -53,5 +56,13 @@ impl BrainHost for KernelBrains {
 
     fn cancel<'a>(&'a self, task: TaskId, by: &'a str) -> TreeFuture<'a, Result<(), Stop>> {
         Box::pin(async move { self.kernel()?.cancel(task, by).await })
+    }
+}
+
+/// Refuses what only repeats what a file says.
+fn works(spec: &BrainSpec) -> Result<(), Refusal> {
+    match spec {
+        BrainSpec::Script(_) => Err(Refusal::new(Code::Unsupported, "a script decides nothing").hint("name `native`, `claude` or `codex`")),
+        _ => Ok(()),
     }
 }

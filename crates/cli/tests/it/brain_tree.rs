@@ -149,6 +149,8 @@ fn claude_and_the_built_in_brain_direct_each_other() {
         assert!(said.contains("It counted."), "{parent} and {child_brain}: {said}\n{}", site.ok(&["log"]));
         let (spawned, runs) = (child(&site), of(&site, "call.admitted"));
         assert_eq!((&spawned["parent"], &spawned["program"]["runtime"]), (&json!(3), &json!("brain")), "{spawned}");
+        let image = if child_brain == "claude" { "claude:tactical" } else { "native:tactical" };
+        assert_eq!(spawned["program"]["image"], image, "a model of its tier");
         // Who is the client has it in its own room.
         let run = runs.iter().find(|call| call["tool"] == "brain.run").unwrap();
         assert_eq!(run["pid"], if child_brain == "claude" { CHILD } else { 3 });

@@ -3,7 +3,7 @@
 use crate::Kernel;
 use std::sync::{Arc, Weak};
 use tree::{BrainHost, TreeFuture};
-use world::{BrainSpec, Code, Fault, FaultKind, Pid, Refusal, Stop, TaskId, Tier, ZoneId};
+use world::{BrainSpec, Code, Fault, FaultKind, Pid, Process, ProgramRuntime, Refusal, Stop, TaskId, Tier, ZoneId};
 
 pub(crate) struct KernelBrains(Weak<Kernel>);
 
@@ -57,6 +57,11 @@ impl BrainHost for KernelBrains {
     fn cancel<'a>(&'a self, task: TaskId, by: &'a str) -> TreeFuture<'a, Result<(), Stop>> {
         Box::pin(async move { self.kernel()?.cancel(task, by).await })
     }
+}
+
+/// Is what a process works on the kernel's to have done? A worker's tasks are, and those of a brain of the tree.
+pub(crate) fn has_tasks(process: &Process) -> bool {
+    process.program.as_ref().is_none_or(|program| program.runtime == ProgramRuntime::Brain)
 }
 
 /// Refuses what only repeats what a file says.

@@ -4,7 +4,7 @@
 //! A task that waits for a person or for money does not hold up the queue; it has a workspace of its own. A project may have several workers.
 
 use crate::work::Tasks;
-use crate::{ChosenDiscipline, Kernel, episode};
+use crate::{ChosenDiscipline, Kernel, brain_host, episode};
 use agent::{NamedBy, TALK, TalkSession, read_script};
 use brain::BrainSpec;
 use gate::{BrainNames, ChosenSkill, FoundWorker, TaskShape, WorkerWish, command_script};
@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use world::event::{BudgetSet, CassetteStarted, ReplayStarted, TaskNarrowed, TaskQueued, TaskScheduled, TaskTagged};
 use world::{
-    Budget, CallId, Code, Event, Fault, Missing, Mode, Pid, Process, ProcessState, ProgramRuntime, Refusal, RefusalKind, Remedy, Stop,
-    Task, TaskId, TaskPlacement, TaskState, ToolList, World, ZoneId, limits,
+    Budget, CallId, Code, Event, Fault, Missing, Mode, Pid, Process, ProcessState, Refusal, RefusalKind, Remedy, Stop, Task, TaskId,
+    TaskPlacement, TaskState, ToolList, World, ZoneId, limits,
 };
 
 /// A task somebody wants done.
@@ -482,8 +482,7 @@ fn ready(kernel: &Kernel) -> Vec<(Pid, TaskId)> {
     kernel.ledger.look(|world| {
         let of = |pid: Pid| busy.iter().filter(move |id| world.tasks.get(id).is_some_and(|task| task.pid == pid));
         let occupied = |pid: Pid| of(pid).any(|id| !waits.contains(id)) || of(pid).count() >= limits::TASKS_WAITING_MAX;
-        let works = |p: &Process| p.program.as_ref().is_none_or(|program| program.runtime == ProgramRuntime::Brain);
-        let is_able = |p: &&Process| works(p) && p.state.alive() && p.state != ProcessState::Paused && !occupied(p.pid);
+        let is_able = |p: &&Process| brain_host::has_tasks(p) && p.state.alive() && p.state != ProcessState::Paused && !occupied(p.pid);
         let able = world.processes.values().filter(is_able);
         able.filter_map(|process| {
             let is_own = |task: &&Task| task.pid == process.pid && !busy.contains(&task.id);

@@ -52,7 +52,7 @@ impl Tree {
         let zone = self.origin(by).zone;
         if zone.is_none() {
             let why = "spawn denied: a brain works on a project, and whoever spawns it here works on none";
-            return Err(Refusal::new(Code::WrongState, why).hint("have a task of the project spawn it: `skep act … --agents`").into());
+            return Err(Refusal::new(Code::WrongState, why).hint("have a brain spawn it that works on a task of the project").into());
         }
         Ok((self.brain_host()?.resolve(zone, name, tier, model)?, zone))
     }

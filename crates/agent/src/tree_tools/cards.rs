@@ -47,7 +47,7 @@ fn agents() -> [Value; 5] {
         "model": text("the tier's own without it"),
         "runtime": choice(&["python", "claw", "custom", "virtual"], "virtual runs nothing and has a mailbox; that without it"),
         "image": text("what it runs: `module:Class` for python, else a program"),
-        "brain": text("another brain, instead of runtime and image: native, claude, codex, opencode, gemini; works on your project in its own room"),
+        "brain": text("another brain, instead of runtime and image: native, claude, codex, opencode, gemini; works on your project in a sandbox of its own"),
         "prompt": text("its system prompt"),
         "task": text("what it does first"),
         "tools": { "type": "array", "items": { "type": "string" }, "description": "the tools that it may use" },

@@ -86,7 +86,7 @@ impl TestFirst<'_> {
         findings.remarks.extend(some_of(self.changed_scripts(work, &before, files)?));
         findings.remarks.extend(summed(shown));
         if files.has_unknown_ignores {
-            let told = "git cannot say in this room what it ignores, so what was built or installed may be among the changes".to_owned();
+            let told = "git cannot say in this sandbox what it ignores, so what was built or installed may be among the changes".to_owned();
             if workflow.is_test_first() { &mut findings.doubts } else { &mut findings.remarks }.push(told);
         }
         findings.doubts.extend(files.hidden.iter().map(|path| format!("{path}: git ignores it now, so no merge would take it")));

@@ -76,7 +76,11 @@ pub(super) fn open_folder(path: &Path, missing: MissingFolder) -> io::Result<Own
         walked.push(part);
         folder = match rustix::fs::openat2(&project, &walked, flags, Mode::empty(), resolve) {
             Err(Errno::NOENT) if missing == MissingFolder::Made => {
-                rustix::fs::mkdirat(&folder, part.as_os_str(), Mode::from_raw_mode(0o755))?;
+                match rustix::fs::mkdirat(&folder, part.as_os_str(), Mode::from_raw_mode(0o755)) {
+                    // A write beside this one made it; what it is, is seen when it is opened.
+                    Ok(()) | Err(Errno::EXIST) => {}
+                    Err(error) => return Err(error.into()),
+                }
                 rustix::fs::openat2(&project, &walked, flags, Mode::empty(), resolve)?
             }
             other => other?,

@@ -13,6 +13,7 @@ use world::{Refusal, ReviewId};
 pub fn tests() -> Vec<Test> {
     vec![
         Test::new("calls_that_meet_run_in_order_and_others_at_once", calls::lanes),
+        Test::new("writes_side_by_side_make_their_folder_once", calls::folders),
         Test::new("a_resting_tool_names_the_others", calls::rests),
         Test::new("a_task_keeps_its_share_of_output_and_no_more", calls::share),
         Test::new("detailed_observation_holds_what_went_in_and_came_out", calls::observed),

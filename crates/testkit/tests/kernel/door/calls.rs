@@ -35,6 +35,22 @@ pub fn lanes() -> Result<(), String> {
     })
 }
 
+/// Many writes at once into folders that are not there yet: each of them finds its folder or makes it.
+pub fn folders() -> Result<(), String> {
+    play(setup(), async |door| {
+        for round in 0..8 {
+            let write = |file: usize| json!({ "path": format!("new-{round}/deep/{file}.txt"), "content": "x\n" });
+            let writes: Vec<_> = (0..8).map(|file| spawn(&door, "fs.write", write(file))).collect();
+            for write in writes {
+                let outcome = write.await.map_err(|error| error.to_string())??;
+                let (ok, value) = done(&outcome)?;
+                assert!(ok, "{value}");
+            }
+        }
+        Ok(())
+    })
+}
+
 /// Ends the one `sleep` with this argument, as soon as it is there.
 async fn wake(nap: &str) -> Result<(), String> {
     let command = format!("sleep\0{nap}\0");

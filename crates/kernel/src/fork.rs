@@ -42,6 +42,16 @@ impl Kernel {
         let sight = self.gate.sight(self.gate.owner(task)?)?;
         let keeper = self.increments.lock().entry(task).or_default().clone();
         let mut keeper = keeper.lock().await;
+        if !keeper.is_informed {
+            // What a kernel before this one kept may be gone from the workspace by now, and that is news too.
+            for event in self.ledger.events(task, &["step.finished"])? {
+                let Event::StepFinished(StepFinished { kept: Some(kept), .. }) = event else { continue };
+                if let Some(bytes) = self.ledger.blob_if_kept(&kept.blob)? {
+                    keeper.remember(&Increment::parse(&bytes)?);
+                }
+            }
+            keeper.is_informed = true;
+        }
         let batch = self.ledger.keeping();
         let increment = {
             let keeping = IncrementStore {
@@ -181,7 +191,7 @@ fn laid_over(kernel: &Kernel, increment: Increment, project: &std::path::Path) -
     let keeping = kernel.ledger.keeping();
     let changes = increment.over(project, &|bytes| keeping.keep(bytes))?;
     keeping.done()?;
-    if changes.files() == 0 {
+    if changes.is_empty() {
         return Ok(None);
     }
     let KeptList { blob, changes } = KeptList::store(kernel, changes)?;

@@ -191,8 +191,9 @@ pub(crate) async fn kept(kernel: &Kernel, task: &Task) -> Result<Option<KeptList
     keeping.done()?;
     drop(bases);
     throwaway.close().await?;
-    // Empty folders alone are no work.
-    if changes.files() == 0 && changes.lost().next().is_none() {
+    // Folders alone are no work, but for whoever goes on where a session stopped.
+    let is_resumed = task.session.is_some() && task.state != TaskState::Done;
+    if changes.files() == 0 && changes.lost().next().is_none() && (!is_resumed || changes.is_empty()) {
         return Ok(None);
     }
     Ok(Some(KeptList::store(kernel, changes)?))

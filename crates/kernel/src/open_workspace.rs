@@ -85,7 +85,7 @@ impl Kernel {
             std::fs::create_dir_all(&work).map_err(|error| Fault::io("make", &work, error))
         })?;
         if let Some(kept) = kept.filter(|_| recorded.is_none()) {
-            aside(|| workspace::keep::lay(&kept, &project, &work, &|blob| self.ledger.blob(blob)))?;
+            aside(|| workspace::lay_out::lay(&kept, &project, &work, &|blob| self.ledger.blob(blob)))?;
         }
         // Before anything is compared with the project: what is changed from here on has no base.
         let since_us = base::earliest_us();

@@ -9,7 +9,7 @@ use sandbox::{Workspace, WorkspaceSpec};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::runtime::Handle;
-use workspace::keep::lay;
+use workspace::lay_out::lay;
 use workspace::{KeptChanges, aside, git_binds, room_fault};
 use world::ZoneId;
 use world::{Fault, FaultKind, Stop};

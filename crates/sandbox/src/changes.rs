@@ -34,6 +34,9 @@ const CLIENT_MARKS: &[&str] = &["opencode"];
 const STORE: &str = "it is kept by another version control";
 const KEPT: &str = "it is kept by git or skep itself";
 const EMBEDDED: &str = "it is an embedded repository";
+const SPECIAL: &str = "it is a special file";
+const PRIVILEGED: &str = "it has a setuid or setgid bit";
+const UNREADABLE: &str = "it cannot be read";
 
 /// One path that differs from the project.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -77,6 +80,18 @@ pub struct Refused {
     pub changes: Vec<Change>,
     /// Whether that is all that changed there.
     pub is_whole: bool,
+}
+
+impl Refused {
+    /// Whether it is the folder of a version control, or skep's own. Programs write there by themselves.
+    pub fn is_store(&self) -> bool {
+        matches!(self.why, KEPT | STORE)
+    }
+
+    /// Whether it is the task's own work, of a kind that nobody can keep.
+    pub fn is_unkeepable(&self) -> bool {
+        matches!(self.why, SPECIAL | PRIVILEGED | UNREADABLE)
+    }
 }
 
 /// All of it, in the order of paths.
@@ -174,7 +189,7 @@ impl Walk {
             FileType::Symlink => self.symlink(upper, lower, name, &now, same_kind, at)?,
             FileType::Directory => {
                 let Some(inner) = readable(open_folder(upper, name))? else {
-                    self.refuse(at, "it cannot be read");
+                    self.refuse(at, UNREADABLE);
                     return Ok(());
                 };
                 let inner_lower = match (lower, same_kind) {
@@ -196,7 +211,7 @@ impl Walk {
                 let opaque = opaque || attribute(&inner, c"user.overlay.opaque")?.as_deref() == Some(b"y");
                 self.folder(&inner, inner_lower.as_ref(), opaque, at, depth + 1)?;
             }
-            _ => self.refuse(at, "it is a special file"),
+            _ => self.refuse(at, SPECIAL),
         }
         // What must not take a place does not empty it either.
         let stays = kind != FileType::Directory && self.found.refused.len() > refused;
@@ -216,7 +231,7 @@ impl Walk {
         at: &Path,
     ) -> io::Result<()> {
         let Some(content) = readable(open_file(upper, name))? else {
-            self.refuse(at, "it cannot be read");
+            self.refuse(at, UNREADABLE);
             return Ok(());
         };
         let kind = match (lower, before) {
@@ -236,7 +251,7 @@ impl Walk {
             _ => ChangeKind::Created,
         };
         if now.st_mode & 0o6000 != 0 {
-            self.refuse(at, "it has a setuid or setgid bit");
+            self.refuse(at, PRIVILEGED);
             return Ok(());
         }
         self.add(kind, FileKind::File, at, now)

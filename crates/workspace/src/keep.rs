@@ -1,4 +1,4 @@
-//! A task's changes, kept as blobs after its workspace is gone, and laid out again when somebody goes on with them.
+//! A task's changes, kept as blobs after its workspace is gone. `lay_out` puts them down again when somebody goes on with them.
 //!
 //! Every path is kept with what it held in the project when the task began. On reopening, kept paths are measured against that and all
 //! others against the project as it is then. **Invariant.** Nothing of the person's is taken for the task's: where kept work and the
@@ -8,18 +8,14 @@
 use crate::aside;
 use crate::frozen::Frozen;
 use crate::ignored::{ignored, is_ignored};
-use crate::replay::{give, whiteout};
 use crate::room_fault;
-use crate::shape::ReadBlob;
 use crate::tree::{FileState, FileTree, State};
 use crate::unsettled::Unsettled;
 use crate::was::{BaseState, Bases};
 use sandbox::{Change, ChangeKind, FileKind, Workspace};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use world::{Fault, FaultKind, MergePath, PathChange, Stop, limits};
 
@@ -29,6 +25,12 @@ pub struct KeptChanges {
     /// HEAD when the task first began.
     pub began: Option<String>,
     pub paths: BTreeMap<String, KeptPath>,
+    /// Folders of the project that are gone. What was in them is listed with the paths, and decides alone what a merge takes.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub gone_folders: BTreeSet<String>,
+    /// Permission bits of the folders among the paths.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub folder_modes: BTreeMap<String, u32>,
     /// What has a name that is no text. No merge takes it; whoever goes on finds it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unnamed: Vec<UnnamedPath>,
@@ -75,6 +77,11 @@ impl KeptChanges {
         serde_json::to_vec(self).map_err(|error| Fault::new(FaultKind::Bug, "kept work cannot be written", error))
     }
 
+    /// Whether there is nothing to lay out.
+    pub fn is_empty(&self) -> bool {
+        self.paths.is_empty() && self.gone_folders.is_empty() && self.unnamed.is_empty()
+    }
+
     /// Files and links that differ; folders come and go with them, and a rename is one.
     pub fn files(&self) -> u64 {
         let is_gone = |path: &&String| self.paths.get(*path).is_some_and(|path| path.state == State::Absent);
@@ -87,7 +94,7 @@ impl KeptChanges {
         self.paths.values().map(|path| path.size).chain(self.unnamed.iter().map(|path| path.size)).sum()
     }
 
-    /// Work that was too much to be kept.
+    /// Work that could not be kept: it was too much, or a pipe, or has a mode that nothing of the kernel's may have.
     pub fn lost(&self) -> impl Iterator<Item = &MergePath> {
         self.left.iter().filter(|path| path.kind != PathChange::Refused)
     }
@@ -176,7 +183,8 @@ impl KeepList {
         let mut left = Vec::new();
         let mut changes: Vec<Change> = named.into_iter().chain(nameless).filter(|change| !is_ignored(&change.path)).collect();
         for no in found.refused.into_iter().filter(|no| !is_ignored(&no.path)) {
-            left.extend((!no.is_whole).then(|| left_out(&no.path, no.why)));
+            let kind = if no.is_unkeepable() { PathChange::Modified } else { PathChange::Refused };
+            left.extend((!no.is_whole).then(|| MergePath { kind, ..left_out(&no.path, no.why) }));
             changes.extend(no.changes);
         }
         // Gone first, then what came in its place.
@@ -225,10 +233,16 @@ impl KeepList {
             }
             let mut from = None;
             let state = match (change.kind, &change.file) {
-                // It goes with its files.
-                (ChangeKind::Deleted, FileKind::Folder) => continue,
+                // A merge takes it away with its files.
+                (ChangeKind::Deleted, FileKind::Folder) => {
+                    kept.gone_folders.extend(change.path.to_str().map(str::to_owned));
+                    continue;
+                }
                 (ChangeKind::Deleted, _) => State::Absent,
-                (_, FileKind::Folder) => State::Folder,
+                (_, FileKind::Folder) => {
+                    kept.folder_modes.extend(change.path.to_str().map(|path| (path.to_owned(), change.mode)));
+                    State::Folder
+                }
                 _ => {
                     let now = aside(|| upper.now_at(&change.path))?;
                     let Some(state) = aside(|| plain(&now, keep))? else {
@@ -295,58 +309,6 @@ fn without_owner(state: State) -> State {
     }
 }
 
-/// Lays kept work out in the upper layer of a workspace that is not mounted yet. Blocks.
-pub fn lay(kept: &KeptChanges, project: &Path, work: &Path, blobs: &ReadBlob<'_>) -> Result<(), Stop> {
-    let (upper, tree) = (work.join("upper"), FileTree::at(project.to_owned())?);
-    std::fs::create_dir_all(&upper).map_err(|error| Fault::io("make", &upper, error))?;
-    let named = kept.paths.iter().map(|(path, kept)| (Path::new(path), &kept.state));
-    let unnamed = kept.unnamed.iter().map(|path| (Path::new(OsStr::from_bytes(&path.name)), &path.state));
-    for (path, state) in named.chain(unnamed) {
-        let above = path.ancestors().skip(1).filter_map(Path::to_str);
-        let mut above = above.filter_map(|above| kept.paths.get(above));
-        // Beneath a file that took a folder's place there is nothing to hide.
-        if above.any(|above| matches!(above.state, State::File { .. } | State::Link { .. })) {
-            continue;
-        }
-        // Gone already, or a folder of the person's by now.
-        if *state == State::Absent && matches!(tree.now_at(path)?, FileState::Absent | FileState::Folder) {
-            continue;
-        }
-        let place = upper.join(path);
-        let fault = |what: &str, error: std::io::Error| Fault::io(what, &place, error);
-        folders(&upper, &tree, path.parent().unwrap_or(Path::new("")))?;
-        match state {
-            State::Absent => whiteout(&place)?,
-            State::Folder => folders(&upper, &tree, path)?,
-            State::Link { target } => std::os::unix::fs::symlink(target, &place).map_err(|error| fault("link", error))?,
-            State::File { blob, mode, .. } => {
-                std::fs::write(&place, blobs(blob)?).map_err(|error| fault("write", error))?;
-                let mode = std::fs::Permissions::from_mode(mode.unwrap_or(0o644));
-                std::fs::set_permissions(&place, mode).map_err(|error| fault("set the mode of", error))?;
-            }
-        }
-    }
-    Ok(give(&upper)?)
-}
-
-/// Makes a folder and those above it, each with the mode that the project's has.
-fn folders(upper: &Path, tree: &FileTree, path: &Path) -> Result<(), Stop> {
-    let mut above: Vec<&Path> = path.ancestors().filter(|above| !above.as_os_str().is_empty()).collect();
-    above.reverse();
-    for folder in above {
-        let place = upper.join(folder);
-        match std::fs::create_dir(&place) {
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => continue,
-            made => made.map_err(|error| Fault::io("make", &place, error))?,
-        }
-        let project = tree.project.join(folder);
-        let mode = project.symlink_metadata().ok().filter(std::fs::Metadata::is_dir).map_or(0o755, |found| found.permissions().mode());
-        let mode = std::fs::Permissions::from_mode(mode & 0o777);
-        std::fs::set_permissions(&place, mode).map_err(|error| Fault::io("set the mode of", &place, error))?;
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -376,31 +338,6 @@ mod tests {
         let deep = self::kept(&[("f/x", file())]);
         assert_eq!(deep.base_of("f"), Some(BaseState::Unproven), "a file where the task has a folder");
         assert_eq!((kept.files(), kept.bytes()), (3, 4));
-    }
-
-    #[test]
-    fn kept_work_is_laid_out_and_a_path_that_is_gone_already_needs_no_mark() {
-        let folder = tempfile::tempdir().unwrap();
-        let (project, work) = (folder.path().join("project"), folder.path().join("work"));
-        std::fs::create_dir_all(project.join("src")).unwrap();
-        std::fs::create_dir_all(&work).unwrap();
-        std::fs::write(project.join("src/old"), "x").unwrap();
-        let script = State::File { blob: "aa".into(), mode: Some(0o755), owner: None };
-        let link = State::Link { target: "run".into() };
-        let mut kept =
-            kept(&[("src/run", script), ("src/old", State::Absent), ("src/none", State::Absent), ("l", link), ("e", State::Folder)]);
-        let odd = State::File { blob: "bb".into(), mode: None, owner: None };
-        kept.unnamed.push(UnnamedPath { name: b"src/caf\xe9".to_vec(), state: odd, size: 1 });
-        lay(&kept, &project, &work, &|blob| Ok(format!("blob {blob}").into_bytes())).unwrap();
-        let upper = work.join("upper");
-        assert_eq!(std::fs::read_to_string(upper.join("src/run")).unwrap(), "blob aa");
-        assert_eq!(std::fs::read_to_string(upper.join(OsStr::from_bytes(b"src/caf\xe9"))).unwrap(), "blob bb");
-        assert_eq!((KeptChanges::parse(&kept.to_bytes().unwrap()).unwrap(), kept.files()), (kept.clone(), 5));
-        assert_eq!(upper.join("src/run").metadata().unwrap().permissions().mode() & 0o777, 0o755);
-        assert_eq!(std::fs::read_link(upper.join("l")).unwrap(), Path::new("run"));
-        assert!(upper.join("e").is_dir() && !upper.join("src/none").exists());
-        use std::os::unix::fs::FileTypeExt;
-        assert!(upper.join("src/old").symlink_metadata().unwrap().file_type().is_char_device(), "it is hidden");
     }
 
     #[test]

@@ -23,6 +23,7 @@ mod host_binds;
 mod ignored;
 pub mod increment;
 pub mod keep;
+pub mod lay_out;
 mod links;
 mod mask;
 mod mode;

@@ -106,17 +106,17 @@ fn waiting(task: &TaskView) -> Line {
 /// What of its changes is kept, and how to look at them; `None` where nothing is.
 pub fn kept(task: &TaskView) -> Option<String> {
     let kept = task.kept.as_ref().filter(|_| task.state.at_rest())?;
-    Some(format!("{} kept{}: skep diff {}", plural(kept.files, "file"), too_large(kept), task.task))
+    Some(format!("{} kept{}: skep diff {}", plural(kept.files, "file"), not_kept(kept), task.task))
 }
 
 /// The same where `kept` stands before it.
 pub fn kept_files(task: &TaskView) -> Option<String> {
     let kept = task.kept.as_ref().filter(|_| task.state.at_rest())?;
-    Some(format!("{}{}: skep diff {}", plural(kept.files, "file"), too_large(kept), task.task))
+    Some(format!("{}{}: skep diff {}", plural(kept.files, "file"), not_kept(kept), task.task))
 }
 
-fn too_large(kept: &KeptView) -> String {
-    if kept.left > 0 { format!(", {} too large", kept.left) } else { String::new() }
+fn not_kept(kept: &KeptView) -> String {
+    if kept.left > 0 { format!(", {} not kept", kept.left) } else { String::new() }
 }
 
 /// What `cancel` says.

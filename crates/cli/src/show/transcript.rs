@@ -193,7 +193,7 @@ fn kept_and_continued(event: &Event, page: &mut Page) {
             (None, false) => Line::new().name("● ").strong("goes on").faint(format!(" by {}", e.by)),
         }),
         Event::WorkKept(e) => {
-            let left = if e.left > 0 { format!("; {} too large to be kept", plural(e.left, "file")) } else { String::new() };
+            let left = if e.left > 0 { format!("; {} could not be kept", plural(e.left, "path")) } else { String::new() };
             let look = e.task.map(|task| format!(": skep diff {task}")).unwrap_or_default();
             page.push(Line::new().faint(format!("  {} kept{left}{look}", plural(e.files, "file"))));
         }

@@ -15,14 +15,27 @@ pub fn tests() -> Vec<Test> {
         Test::new("what_does_not_follow_is_told", || play(differs)),
         Test::new("a_fork_goes_on_from_a_step_with_its_workspace", || play(forked)),
         Test::new("no_fork_begins_where_something_was_being_written", || play(unforkable)),
+        Test::new("a_fork_has_every_kind_of_thing_as_it_was", || play(every_kind)),
+        Test::new("what_cannot_be_kept_is_said_instead_of_forked", || play(unkept)),
+        Test::new("a_resumed_session_finds_its_folders_as_they_were", || played(ASKS, resumed)),
     ]
 }
 
+const ASKS: &str = "  - { name: asks, match: { syscall: fs.write }, action: require_review, reason: look }\n";
+/// All that is there: what it is, its mode and where it leads.
+const LISTING: &str = r"find . -mindepth 1 -path ./.git -prune -o ! -name pipe ! -name b.txt -printf '%P %y %m %l\\n' | sort";
+
 fn play<F: Future<Output = Result<(), String>>>(test: impl FnOnce(Arc<Stage>) -> F) -> Result<(), String> {
-    let policy = "  - { name: runs, match: { syscall: '*' }, action: allow }\n  \
-        - { name: merges, match: { syscall: merge.apply }, action: require_review, reason: look }\n";
-    let files = vec![("a.txt".into(), "old\n".into())];
-    stage::play(Setup { policy: policy.to_owned(), files, ..Setup::default() }, test)
+    played("", test)
+}
+
+fn played<F: Future<Output = Result<(), String>>>(rule: &str, test: impl FnOnce(Arc<Stage>) -> F) -> Result<(), String> {
+    let policy = format!(
+        "{rule}  - {{ name: runs, match: {{ syscall: '*' }}, action: allow }}\n  \
+        - {{ name: merges, match: {{ syscall: merge.apply }}, action: require_review, reason: look }}\n"
+    );
+    let files = ["a.txt", "src/x.txt", "keep/deep/y.txt"].map(|path| (path.to_owned(), "old\n".to_owned())).to_vec();
+    stage::play(Setup { policy, files, ..Setup::default() }, test)
 }
 
 fn run(id: &str, script: &str, after: &[&str]) -> String {
@@ -136,4 +149,72 @@ async fn unforkable(stage: Arc<Stage>) -> Result<(), String> {
         false => assert!(no.is_ok(), "{no:?}"),
     }
     stage.kernel.fork_session(id, "slow").await.map(drop).map_err(|stop| stop.to_string())
+}
+
+/// Forked from the end of its last writer, a session lists the same.
+async fn every_kind(stage: Arc<Stage>) -> Result<(), String> {
+    std::os::unix::fs::symlink("a.txt", stage.bed.project().join("link")).map_err(|error| error.to_string())?;
+    let mut digests = std::collections::BTreeSet::new();
+    for (first, second) in [
+        ("rm link; echo plain > link", "true"),
+        ("rm src/x.txt; ln -s ../a.txt src/x.txt", "true"),
+        ("rm src/x.txt; mkdir src/x.txt", "echo q > src/x.txt/q"),
+        ("mkdir -p e/f", "true"),
+        ("rm -rf keep", "true"),
+        ("rm -rf keep", "mkdir keep"),
+        ("rm -rf keep; ln -s src keep", "true"),
+        ("rm -rf src; echo file > src", "rm src; mkdir src"),
+        ("chmod 555 keep; mkdir -m 700 shut", "true"),
+        ("mkdir n; echo 1 > n/x", "rm -rf n; ln -s src n"),
+        ("echo 1 > gone", "rm gone"),
+    ] {
+        let steps = [run("a", first, &[]), run("b", second, &["a"]), run("look", LISTING, &["b"])];
+        let id = start(&stage, terms(), plan(steps)).await?;
+        settled(&stage.kernel, id).await?;
+        let digest = executed(&stage, id).await?.digest;
+        let fork = stage.kernel.fork_session(id, "b").await.map_err(|stop| format!("{first}; {second}: {stop}"))?.task;
+        settled(&stage.kernel, fork).await?;
+        assert_eq!(executed(&stage, fork).await?.digest, digest, "{first}; {second}");
+        digests.insert(digest);
+    }
+    // The control: what is listed tells them apart; the last two and the undone one leave nothing of their own.
+    assert!(digests.len() >= 9, "{digests:?}");
+    Ok(())
+}
+
+async fn unkept(stage: Arc<Stage>) -> Result<(), String> {
+    let steps = [run("pipe", "mkfifo pipe; echo x > x", &[]), run("without", "rm pipe", &["pipe"])];
+    let id = start(&stage, terms(), plan(steps)).await?;
+    settled(&stage.kernel, id).await?;
+    let no = stage.kernel.fork_session(id, "pipe").await.map(|added| added.task).map_err(|stop| stop.to_string());
+    assert!(no.as_ref().is_err_and(|why| why.contains("pipe: it is a special file")), "{no:?}");
+    let left = |event: &Event| if let Event::StepFinished(end) = event { end.kept.as_ref().map(|kept| kept.left) } else { None };
+    assert_eq!(stage.events()?.iter().filter_map(left).collect::<Vec<_>>(), [1, 0], "it is on record");
+    stage.kernel.fork_session(id, "without").await.map(drop).map_err(|stop| stop.to_string())
+}
+
+async fn resumed(stage: Arc<Stage>) -> Result<(), String> {
+    let makes = "rm -rf keep; mkdir -m 555 shut; mkdir e; mkfifo pipe; echo x > x";
+    let asks = step("ask", "fs.write", "{\"path\": \"b.txt\", \"content\": \"b\"}", &["before"]);
+    let steps = [run("makes", makes, &[]), run("before", LISTING, &["makes"]), asks, run("after", LISTING, &["ask"])];
+    let id = start(&stage, terms(), plan(steps)).await?;
+    let task = settled(&stage.kernel, id).await?;
+    assert!(matches!(task.state, TaskState::Parked { .. }), "{:?}", task.summary);
+    stage.kernel.cancel(id, "operator").await.map_err(|stop| stop.to_string())?;
+    let left = |event: &Event| if let Event::WorkKept(kept) = event { Some(kept.left) } else { None };
+    assert_eq!(stage.events()?.iter().find_map(left), Some(1), "what cannot be kept is on record");
+    stage.kernel.retry(id, None, "operator").await.map(drop).map_err(|stop| stop.to_string())?;
+    let task = settled(&stage.kernel, id).await?;
+    let TaskState::Parked { review } = task.state else { return Err(format!("{}: {:?}", task.state.as_str(), task.summary)) };
+    stage.answer(review, Reply::yes()).await?;
+    settled(&stage.kernel, id).await?;
+    let listed = |event: &Event| {
+        let Event::CallFinished(end) = event else { return None };
+        end.output["stdout"].as_str().filter(|text| text.contains("a.txt f ")).map(str::to_owned)
+    };
+    let listings: Vec<String> = stage.events()?.iter().filter_map(listed).collect();
+    let [before, after] = listings.as_slice() else { return Err(format!("{listings:?}")) };
+    assert!(before.contains("shut d 555") && !before.contains("keep"), "{before}");
+    assert_eq!(after, before);
+    Ok(())
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use workflow::Plan;
 use world::{
     ContextVerdict, Event, IterationRecord, LessonId, PlanCost, PlanFinding, SessionStatus, SessionTerms, StepError, StepStatus, Stop,
-    TaskId,
+    TaskId, TaskState,
 };
 
 /// Records that have something to say here.
@@ -25,6 +25,12 @@ pub struct SessionReport {
     pub seq: u64,
     pub records: u64,
     pub status: SessionStatus,
+    /// Its task then.
+    pub state: TaskState,
+    /// What its end said; `None` while it goes on.
+    pub summary: Option<String>,
+    pub ended_ms: Option<i64>,
+    pub episodes: u32,
     pub terms: Option<Box<SessionTerms>>,
     pub of: Option<TaskId>,
     pub iteration: u32,
@@ -120,6 +126,10 @@ impl SessionReport {
             seq: 0,
             records: 0,
             status: SessionStatus::Created,
+            state: TaskState::Queued,
+            summary: None,
+            ended_ms: None,
+            episodes: 0,
             terms: None,
             of: None,
             iteration: 0,
@@ -204,15 +214,25 @@ impl SessionReport {
                     plan.begun.insert(e.step, ReportedStep { status, attempts, started_ms, ended_ms, ended_seq, call, error });
                 }
             }
-            Event::TaskStarted(_) => self.status = at_work,
-            Event::TaskParked(_) => self.status = SessionStatus::AwaitingApproval,
-            Event::TaskStopped(_) => self.status = SessionStatus::Paused,
-            Event::TaskContinued(_) => self.status = if self.iteration == 0 { SessionStatus::Created } else { SessionStatus::Paused },
-            Event::TaskFinished(_) => self.status = SessionStatus::Completed,
-            Event::TaskFailed(_) => self.status = SessionStatus::Failed,
-            Event::TaskCancelled(_) => self.status = SessionStatus::Aborted,
+            Event::TaskStarted(e) => {
+                (self.status, self.state, self.episodes) = (at_work, TaskState::Running, e.episode);
+                (self.summary, self.ended_ms) = (None, None);
+            }
+            Event::TaskParked(e) => (self.status, self.state) = (SessionStatus::AwaitingApproval, TaskState::Parked { review: e.review }),
+            Event::TaskContinued(_) => {
+                self.status = if self.iteration == 0 { SessionStatus::Created } else { SessionStatus::Paused };
+                (self.state, self.summary, self.ended_ms) = (TaskState::Queued, None, None);
+            }
+            Event::TaskStopped(e) => self.end(SessionStatus::Paused, TaskState::Stopped, Some(e.reason), at_ms),
+            Event::TaskFinished(e) => self.end(SessionStatus::Completed, TaskState::Done, Some(e.summary), at_ms),
+            Event::TaskFailed(e) => self.end(SessionStatus::Failed, TaskState::Failed, Some(e.reason), at_ms),
+            Event::TaskCancelled(_) => self.end(SessionStatus::Aborted, TaskState::Cancelled, None, at_ms),
             _ => {}
         }
+    }
+
+    fn end(&mut self, status: SessionStatus, state: TaskState, summary: Option<String>, at_ms: i64) {
+        (self.status, self.state, self.summary, self.ended_ms) = (status, state, summary, Some(at_ms));
     }
 
     /// Critics and the rejection that follows speak of the same plan.

@@ -3,11 +3,12 @@
 use crate::plan::plan_view;
 use crate::records;
 use crate::responder::Responder;
-use crate::rpc_error::rpc_error;
+use crate::rpc_error::{fault_error, rpc_error};
 use crate::task::{added, continued};
 use crate::view::{self, TaskExtras};
 use kernel::{Kernel, NewSession, Reexecution};
 use report::SessionReport;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use wire::method::journal::{FindingView, RecordFilter};
@@ -16,9 +17,9 @@ use wire::method::session::{
     ContextView, PlanReview, ReexecutedView, SessionForkParams, SessionListParams, SessionListResult, SessionReplayParams,
     SessionReplayResult, SessionRow, SessionShowParams, SessionStartParams, SessionView, SessionWatchParams, StepCounts,
 };
-use wire::method::task::{TaskAddResult, TaskContinueResult};
+use wire::method::task::{TaskAddResult, TaskContinueResult, TaskView};
 use wire::{ErrorCode, RpcError};
-use world::{Code, Refusal, Session, StepStatus, Task, TaskId, World};
+use world::{CallId, Code, Event, Refusal, Session, SessionMode, StepStatus, Task, TaskId, TaskState, World};
 
 pub(crate) async fn start(kernel: &Kernel, params: SessionStartParams) -> Result<TaskAddResult, RpcError> {
     let SessionStartParams { path, text, terms, plan, record, tags, discipline } = params;
@@ -94,6 +95,8 @@ pub(crate) fn show(kernel: &Kernel, params: &SessionShowParams) -> Result<Sessio
         status: session.status(task.state),
         terms: session.terms.clone(),
         seq,
+        last_seq: 0,
+        until_ms: None,
         of: session.of,
         iteration: session.iteration,
         plan_number: session.plan.as_ref().map_or(0, |plan| plan.number),
@@ -111,22 +114,64 @@ pub(crate) fn show(kernel: &Kernel, params: &SessionShowParams) -> Result<Sessio
         limits_reached: Vec::new(),
     };
     if !params.brief {
+        let until_ms = params.until_seq.map(|until| time_of(kernel, task.id, until, seq)).transpose()?;
         let report = SessionReport::read(&kernel.ledger, task.id, params.until_seq).map_err(rpc_error)?;
-        fill(kernel, &mut shown, report, params.until_seq.is_some())?;
+        fill(kernel, &mut shown, report, until_ms)?;
     }
+    // After the world was looked at: whoever was told this record was told all that the world says.
+    let newest = journal::Filter { task: Some(task.id.to_string()), limit: Some(1), reverse: true, ..journal::Filter::default() };
+    shown.last_seq = kernel.ledger.read(&newest).map_err(fault_error)?.first().map_or(0, |record| record.seq);
     Ok(shown)
 }
 
+/// When a record was written, if the session had begun by then.
+fn time_of(kernel: &Kernel, id: TaskId, until: u64, head: u64) -> Result<i64, RpcError> {
+    let of_task = journal::Filter { task: Some(id.to_string()), limit: Some(1), ..journal::Filter::default() };
+    let first = kernel.ledger.read(&of_task).map_err(fault_error)?.first().map_or(0, |record| record.seq);
+    if !(first..=head).contains(&until) {
+        return Err(RpcError::new(ErrorCode::BadInput, format!("nothing can be told of {id} as it was after record {until}"))
+            .why(format!("{id} began with record {first}, and the newest record is {head}"))
+            .fix(format!("name a record from {first} to {head}")));
+    }
+    let at = journal::Filter { after_seq: until.checked_sub(1), limit: Some(1), ..journal::Filter::default() };
+    Ok(kernel.ledger.read(&at).map_err(fault_error)?.first().map_or(0, |record| record.at_ms))
+}
+
+/// Takes away what a task is only now, and puts in what it was.
+fn as_it_was(task: &mut TaskView, report: &SessionReport) {
+    task.state = report.state.into();
+    task.review = if let TaskState::Parked { review } = report.state { Some(review) } else { None };
+    (task.summary, task.ended_ms, task.episodes) = (report.summary.clone(), report.ended_ms, report.episodes);
+    (task.merge, task.undo_left, task.kept, task.usage) = (None, 0, None, None);
+    (task.remedy, task.stopped_by, task.waits, task.behind, task.paused_for) = (None, None, None, None, None);
+    (task.outputs, task.artifacts, task.artifact_errors) = (Vec::new(), Default::default(), Default::default());
+}
+
+/// What each call of a dry run would have done.
+fn would_of(kernel: &Kernel, id: TaskId) -> Result<BTreeMap<CallId, String>, RpcError> {
+    let events = kernel.ledger.events(id, &["call.finished"]).map_err(fault_error)?;
+    let would =
+        |event| if let Event::CallFinished(end) = event { Some((end.call, wire::method::plan::would_text(&end.output)?)) } else { None };
+    Ok(events.into_iter().filter_map(would).collect())
+}
+
 /// Puts in what only the journal has; where it is told as it was, what the world says of now gives way.
-fn fill(kernel: &Kernel, shown: &mut SessionView, report: SessionReport, is_past: bool) -> Result<(), RpcError> {
+fn fill(kernel: &Kernel, shown: &mut SessionView, report: SessionReport, until_ms: Option<i64>) -> Result<(), RpcError> {
     let text = report.plan_text(&kernel.ledger).map_err(rpc_error)?;
     shown.plan = report.plan.as_ref().map(|plan| plan_view(text.as_ref(), Some(plan)));
-    if is_past {
-        shown.status = report.status;
+    if shown.terms.mode == SessionMode::DryRun {
+        let would = would_of(kernel, shown.task.task)?;
+        for step in shown.plan.iter_mut().flat_map(|plan| &mut plan.steps) {
+            step.would = step.call.and_then(|call| would.get(&call).cloned());
+        }
+    }
+    if until_ms.is_some() {
+        (shown.status, shown.until_ms) = (report.status, until_ms);
+        as_it_was(&mut shown.task, &report);
         (shown.seq, shown.iteration, shown.steps_made) = (report.seq, report.iteration, report.steps_made);
         shown.plan_number = report.plan.as_ref().map_or(0, |plan| plan.number);
         shown.plan_replaced = report.plan.as_ref().and_then(|plan| plan.replaced.clone());
-        (shown.delegate, shown.task.review) = (report.delegate, None);
+        shown.delegate = report.delegate;
         let of = |status: StepStatus| {
             let begun = report.plan.iter().flat_map(|plan| plan.begun.values());
             begun.filter(|step| step.status == status).count() as u64

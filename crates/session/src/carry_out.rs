@@ -231,9 +231,11 @@ impl<'a> PlanRun<'a> {
                     let (is_handed_on, over) = (self.outputs.is_wanted(&step.step_id), self.over.subscribe());
                     begins.push((next, Attempt { step: step.clone(), place, input, is_handed_on, was_lost: next.was_lost, over }));
                 }
-                // A dry run has no outputs that an input could be taken from.
-                Err(error) if self.work.terms.mode == SessionMode::DryRun => {
-                    self.finish(next.step, next.attempt, StepStatus::Skipped, None, Some(error));
+                Err(_) if self.work.terms.mode == SessionMode::DryRun => {
+                    let from: BTreeSet<String> = step.input_from.values().map(|from| format!("`{}`", from.step)).collect();
+                    let from = from.into_iter().collect::<Vec<_>>().join(", ");
+                    let why = format!("a dry run has no output of {from} to take its input from");
+                    self.finish(next.step, next.attempt, StepStatus::Skipped, None, Some(step_error(StepFailure::MissingOutput, why)));
                 }
                 Err(error) => self.settle(next, AttemptEnd::Failed { call: None, error, may_retry: false }),
             }

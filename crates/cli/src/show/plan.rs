@@ -169,6 +169,7 @@ fn told(step: &StepView) -> Line {
     match &step.error {
         Some(error) if step.status == Some(StepStatus::Skipped) => line.faint(format!("  {}", error.message)),
         Some(error) => line.bad(format!("  {}: ", error.code)).plain(&error.message),
+        None if step.would.is_some() => line.plain(format!("  would {}", step.would.as_deref().unwrap_or_default())),
         None if step.after.is_empty() => line,
         None => line.faint(format!("  ← {}", step.after.join(", "))),
     }

@@ -11,7 +11,7 @@ use wire::SessionStatus;
 use wire::method::session::{SessionReplayResult, SessionRow, SessionView};
 use wire::method::task::{TaskContinueResult, TaskUsageView};
 
-pub use detail::{detail, next_step};
+pub use detail::{detail, failed, next_step};
 pub use event::event_line;
 pub use progress::{SessionChange, SessionProgress};
 
@@ -168,6 +168,8 @@ pub(crate) mod tests {
             status: SessionStatus::Running,
             terms: terms(),
             seq: 40,
+            last_seq: 40,
+            until_ms: None,
             of: None,
             iteration: 2,
             plan_number: 2,

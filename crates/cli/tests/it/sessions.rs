@@ -104,8 +104,21 @@ fn a_dry_run_and_a_mock_change_nothing() {
         assert!(!site.project().join("NOTES.md").exists());
         assert!(view["task"]["merge"].is_null(), "{mode}: {view}");
     }
+    // It says what it would do, and why it says nothing of a step that takes what another gives.
+    let site = self::site();
+    let file = plan(&site, "plan.yml", &write_to("NOTES.md"));
+    let would = |said: &str| said.lines().any(|line| line.contains("✓ put ") && line.contains("would create `NOTES.md`"));
+    let ran = text(&site.skep(&["run", "--plan", &file, "--mode", "dry_run"]));
+    assert!(would(&ran), "{ran}");
+    for told in [&["session", "show", "task-1"][..], &["session", "watch", "task-1", "--after", "0"]] {
+        let said = site.ok(told);
+        assert!(would(&said), "{said}");
+    }
+    let file = plan(&site, "takes.yml", PLAN);
+    let ran = text(&site.skep(&["run", "--plan", &file, "--mode", "dry_run"]));
+    assert!(ran.contains("a dry run has no output of `look` to take its input from"), "{ran}");
     // The control: live it does.
-    let site = site();
+    let site = self::site();
     let file = plan(&site, "plan.yml", &write_to("NOTES.md"));
     let view = site.json(&["run", "--plan", &file, "--mode", "real"]);
     assert_eq!((&view["task"]["merge"], &view["terms"]["mode"]), (&"proposed".into(), &"live".into()));
@@ -237,6 +250,9 @@ fn a_question_is_answered_and_the_session_goes_on() {
     let view = site.json(&["session", "show", "task-1"]);
     assert_eq!(steps(&view), pairs(&[("put", "succeeded"), ("look", "succeeded")]));
     assert_eq!(site.count("review.answered"), 1);
+    // The story of it goes on behind the question that has its answer.
+    let story = site.ok(&["session", "watch", "task-1", "--after", "0"]);
+    assert!(story.contains("◍ r-1") && story.contains("✓ r-1 ") && story.contains("✓ look "), "{story}");
 }
 
 #[test]
@@ -287,6 +303,16 @@ fn a_story_is_told_from_any_record_and_holds() {
     let before = site.json(&["session", "show", "task-1", "--until", &begun.to_string()]);
     assert_eq!((&before["status"], &before["steps"]["succeeded"]), (&"running".into(), &1.into()));
     assert_eq!(steps(&before).last().unwrap(), &("keep".to_owned(), "-".to_owned()));
+    assert_eq!((&before["task"]["state"], &before["task"]["summary"]), (&"running".into(), &Value::Null), "{before}");
+    let shown = site.ok(&["session", "show", "task-1", "--until", &begun.to_string()]);
+    assert!(!shown.contains("─ summary ") && !shown.contains("─ next ") && !shown.contains("no model"), "{shown}");
+    let now = site.ok(&["session", "show", "task-1"]);
+    assert!(now.contains("─ summary ") && now.contains("─ next ") && now.contains("no model"), "the control: {now}");
+    for beyond in ["1", "1000000"] {
+        let no = text(&site.skep(&["session", "show", "task-1", "--until", beyond]));
+        let first = all[0]["seq"].as_u64().unwrap();
+        assert!(no.contains(&format!("began with record {first}")) && no.contains(&format!("name a record from {first} to ")), "{no}");
+    }
     let held = site.ok(&["session", "replay", "task-1"]);
     assert!(held.contains("✓ task-1 holds: ") && held.contains("nothing differs"), "{held}");
     let no = site.fails(12, &["replay", "task-1"]);
@@ -402,4 +428,14 @@ fn a_terminal_shows_the_graph_while_it_is_carried_out() {
     site.ok(&["session", "abort", "task-1"]);
     let shown = screen.shows(&["task-1 aborted", "left with 1", "⊘ slow", "Look at all of it  60 of 62 done, 1 cut off"]);
     assert!(!shown.contains("ctrl-c: it goes on"), "{shown}");
+}
+
+#[test]
+fn a_terminal_tells_at_the_end_why_steps_failed() {
+    let site = site();
+    let text = "schema_version: \"0.1\"\ngoal: Fail and go on\nsteps:\n  - {step_id: breaks, title: a step with a title that leaves little room, \
+        tool_ref: {name: shell.run}, input: {command: [sh, -c, 'echo the roof is leaking >&2; exit 3']}, failure_policy: continue}\n";
+    let file = plan(&site, "plan.yml", text);
+    let screen = Screen::sized(&site, "xterm-256color", &format!("run --plan {file}"), (80, 24));
+    screen.shows(&["Failed", "✗ breaks  1 attempt  tool_failed", "why  it ended with exit code 3: the roof is leaking", "left with"]);
 }

@@ -96,6 +96,15 @@ pub struct StepView {
     pub call: Option<CallId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Box<StepError>>,
+    /// What it would have done, in a dry run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub would: Option<String>,
+}
+
+/// What a call of a dry run says that it would have done, by its output.
+pub fn would_text(output: &serde_json::Value) -> Option<String> {
+    let is_dry = output.get("dry_run") == Some(&serde_json::Value::Bool(true));
+    output.get("would").filter(|_| is_dry)?.as_str().map(str::to_owned)
 }
 
 fn is_zero(n: &u32) -> bool {

@@ -101,6 +101,12 @@ pub struct SessionView {
     pub terms: SessionTerms,
     /// Number of the record up to which this is told at least; what follows it may be in here too.
     pub seq: u64,
+    /// Number of its newest record. Whoever was told all up to there knows what is in here.
+    #[serde(default)]
+    pub last_seq: u64,
+    /// The time that this is told of, where it is told as it was; what it had cost by then is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until_ms: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<TaskId>,
     /// Counts from 1; 0 before the first plan was asked for.

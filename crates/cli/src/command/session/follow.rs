@@ -18,7 +18,7 @@ use std::time::Duration;
 use wire::code::{EXIT_FAILED, EXIT_INTERRUPTED};
 use wire::method::session::{SessionShowParams, SessionView, SessionWatchParams};
 use wire::table::{SessionShow, SessionWatch};
-use wire::{ErrorCode, KernelClient, MergeState, ReviewId, SessionStatus, TaskId};
+use wire::{ErrorCode, Event, KernelClient, MergeState, ReviewId, SessionStatus, TaskId};
 
 /// How often the graph is drawn, and after how many of that the kernel is asked what it cost.
 const TICK_MS: u64 = 100;
@@ -92,13 +92,16 @@ pub async fn follow(task: TaskId, options: FollowOptions, console: &Console) -> 
         asker: Asker::open(console).await?,
         asks: VecDeque::new(),
         footer: Footer::new(console.err),
+        opened_seq: view.seq,
+        told_seq: options.after.unwrap_or(view.seq),
+        stop_at: None,
         progress: SessionProgress::new(view),
         ticks: 0,
     };
     let mut records = console.kernel().await?;
     let after_seq = Some(options.after.unwrap_or(follower.progress.view.seq));
     records.call::<SessionWatch>(&SessionWatchParams { task, after_seq }).await?;
-    if options.after.is_none() && follower.stands_still().await? {
+    if follower.stands_still().await? {
         return follower.end(false).await;
     }
     let mut tick = tokio::time::interval(Duration::from_millis(TICK_MS));
@@ -139,6 +142,12 @@ struct Follower<'a> {
     asks: VecDeque<ReviewId>,
     footer: Footer,
     progress: SessionProgress,
+    /// What was asked up to this record may have its answer; whether it has, the kernel says.
+    opened_seq: u64,
+    /// The newest record that was told.
+    told_seq: u64,
+    /// Once this record is told, all is told of a session that stood still.
+    stop_at: Option<u64>,
     ticks: u32,
 }
 
@@ -149,7 +158,9 @@ impl Follower<'_> {
         if self.console.json && !self.is_silent {
             self.screen.json(&serde_json::value::RawValue::from_string(line.to_owned()).ok());
         }
-        let before = self.progress.view.plan.is_some().then(|| self.progress.clone());
+        self.told_seq = record.seq;
+        let is_plan = matches!(record.event, Some(Event::PlanAccepted(_)));
+        let before = (is_plan && self.is_drawn).then(|| self.progress.last_drawing(self.rows_left(), record.at_ms));
         let (page, change) = self.progress.add(&record);
         if !self.console.json && !self.is_drawn {
             self.screen.wrapped(&page);
@@ -157,36 +168,45 @@ impl Follower<'_> {
         match change {
             SessionChange::Shown => {}
             SessionChange::NewPlan => {
-                if let Some(before) = before.filter(|_| self.is_drawn) {
-                    self.print(&before.last_drawing(self.rows_left(), record.at_ms));
+                if let Some(before) = before {
+                    self.print(&before);
                 }
-                self.progress.view = show(&mut self.look, self.task, false).await?;
+                let now = show(&mut self.look, self.task, false).await?;
+                self.progress.renew(now);
             }
-            SessionChange::Asks(review) => self.asks.push_back(review),
+            SessionChange::Asks(review) if record.seq > self.opened_seq => self.asks.push_back(review),
             SessionChange::Answered(review) => self.asks.retain(|asked| *asked != review),
-            SessionChange::Over => return Ok(record.seq >= self.progress.view.seq || self.stands_still().await?),
+            SessionChange::Asks(_) | SessionChange::Over => {}
         }
-        let is_parked = record.kind == "task.parked";
-        Ok(is_parked && self.stands_still().await?)
+        let may_stand = match self.stop_at {
+            Some(stop_at) => record.seq >= stop_at,
+            None => change == SessionChange::Over || record.kind == "task.parked",
+        };
+        Ok(may_stand && self.stands_still().await?)
     }
 
-    /// Is it over, or does it wait for somebody who is not here?
+    /// Is it over, or does it wait for somebody who is not here, and is all of it told?
     async fn stands_still(&mut self) -> Result<bool, CommandError> {
         let now = show(&mut self.look, self.task, true).await?;
+        let last_seq = now.last_seq;
         self.keep(now);
         let view = &self.progress.view;
-        Ok(match view.status {
-            SessionStatus::Completed | SessionStatus::Failed | SessionStatus::Aborted => true,
+        let is_still = match view.status {
+            SessionStatus::Completed | SessionStatus::Failed | SessionStatus::Aborted | SessionStatus::AwaitingApproval => true,
             SessionStatus::Paused => view.task.state == wire::method::task::TaskStatus::Stopped,
-            SessionStatus::AwaitingApproval if has_worked(view) => true,
-            SessionStatus::AwaitingApproval => {
-                if let Some(review) = view.task.review.filter(|review| !self.asks.contains(review)) {
-                    self.asks.push_back(review);
-                }
-                self.asker.is_none()
-            }
             _ => false,
-        })
+        };
+        self.stop_at = (is_still && self.told_seq < last_seq).then_some(last_seq);
+        if !is_still || self.stop_at.is_some() {
+            return Ok(false);
+        }
+        if view.status != SessionStatus::AwaitingApproval || has_worked(view) {
+            return Ok(true);
+        }
+        if let Some(review) = view.task.review.filter(|review| !self.asks.contains(review)) {
+            self.asks.push_back(review);
+        }
+        Ok(self.asker.is_none())
     }
 
     /// Takes over what changes while it runs; the plan stays.
@@ -244,9 +264,12 @@ impl Follower<'_> {
         let view = show(&mut self.look, self.task, false).await?;
         if self.is_drawn && !is_interrupted {
             let ended_ms = view.task.ended_ms.unwrap_or_else(now_ms);
-            self.progress.view = view.clone();
+            self.progress.renew(view.clone());
             let page = self.progress.last_drawing(self.rows_left(), ended_ms);
+            // In the drawing they are cut at the edge of the screen.
+            let failed = view.plan.as_ref().map(session::failed).unwrap_or_default();
             self.print(&page);
+            self.screen.wrapped(&failed);
         }
         let end = FollowEnd { view, is_interrupted };
         if !self.console.json {

@@ -5,6 +5,7 @@ use crate::show::measure::{clock_seconds, count, dollars, duration_ms, plural};
 use crate::show::plan::{self, DrawOptions, PlanCourse};
 use crate::show::{Line, Node, Page, memory, table_wrapped, tree};
 use jiff::tz::TimeZone;
+use wire::method::plan::PlanView;
 use wire::method::session::{PlanReview, SessionView};
 use wire::{PlanConstraints, PolicyProfile, SessionLimits, SessionStatus, SessionTerms};
 
@@ -13,29 +14,15 @@ const FACT_COLUMNS: usize = 15;
 
 /// One session in full, `columns` wide; `rows` of its steps, all without a number.
 pub fn detail(view: &SessionView, rows: Option<usize>, now_ms: i64, zone: &TimeZone, columns: Option<usize>) -> Page {
+    // As it was: nothing is told of the time since.
+    let now_ms = view.until_ms.unwrap_or(now_ms);
     let mut page = facts(view, now_ms, zone, columns);
     if let Some(shown) = &view.plan {
         page.blank();
         page.push(heading(view));
         let options = DrawOptions { now_ms: view.task.ended_ms.unwrap_or(now_ms), rows, course: course(view) };
         page.append(plan::graph(shown, options));
-        let errors =
-            shown.steps.iter().filter_map(|step| step.error.as_ref().filter(|_| step.ended_ms.is_some()).map(|error| (step, error)));
-        let failed: Vec<_> = errors.filter(|(step, _)| step.status == Some(wire::StepStatus::Failed)).collect();
-        if !failed.is_empty() {
-            page.blank();
-            page.push(Line::new().strong("Failed"));
-            for (step, error) in failed {
-                let codes = format!("  {} ({})", error.code, error.karnevil9);
-                page.push(
-                    Line::new().bad("  ✗ ").strong(&step.step).faint(format!("  {}", plural(step.attempts.into(), "attempt"))).plain(codes),
-                );
-                page.because_under("  ", "why", &error.message);
-                if let Some(call) = step.call {
-                    page.because_under("  ", "call", &call.to_string());
-                }
-            }
-        }
+        page.append(failed(shown));
     }
     reviews(&view.reviews_of_plans, columns, &mut page);
     iterations(view, columns, &mut page);
@@ -48,6 +35,25 @@ pub fn detail(view: &SessionView, rows: Option<usize>, now_ms: i64, zone: &TimeZ
         page.blank();
         page.push(Line::new().strong("Found by those it delegated to"));
         view.delegated.iter().for_each(|found| page.block("  ", crate::show::Tone::Plain, found));
+    }
+    page
+}
+
+/// The steps that failed, each with its reason whole.
+pub fn failed(plan: &PlanView) -> Page {
+    let mut page = Page::new();
+    let errors = plan.steps.iter().filter_map(|step| step.error.as_ref().filter(|_| step.ended_ms.is_some()).map(|error| (step, error)));
+    for (step, error) in errors.filter(|(step, _)| step.status == Some(wire::StepStatus::Failed)) {
+        if page.is_empty() {
+            page.blank();
+            page.push(Line::new().strong("Failed"));
+        }
+        let codes = format!("  {} ({})", error.code, error.karnevil9);
+        page.push(Line::new().bad("  ✗ ").strong(&step.step).faint(format!("  {}", plural(step.attempts.into(), "attempt"))).plain(codes));
+        page.because_under("  ", "why", &error.message);
+        if let Some(call) = step.call {
+            page.because_under("  ", "call", &call.to_string());
+        }
     }
     page
 }
@@ -90,7 +96,7 @@ fn facts(view: &SessionView, now_ms: i64, zone: &TimeZone, columns: Option<usize
     if let Some(replaced) = &view.plan_replaced {
         root = root.under(fact("given up", Line::new().plain(format!("plan {}: {replaced}", view.plan_number))));
     }
-    if let Some(next) = next_step(view) {
+    if let Some(next) = next_step(view).filter(|_| view.until_ms.is_none()) {
         root = root.under(fact("next", Line::new().plain(next)));
     }
     if let Some(of) = view.of {
@@ -99,8 +105,12 @@ fn facts(view: &SessionView, now_ms: i64, zone: &TimeZone, columns: Option<usize
     if let Some(delegate) = view.delegate {
         root = root.under(fact("delegated", Line::new().plain("a part of it to ").name(delegate.to_string())));
     }
-    let cost = spent(task.usage.as_ref()).unwrap_or_else(|| "no model was asked".to_owned());
-    let made = format!("{}, {}, {cost}", plural(view.steps_made, "step"), plural(view.iteration.into(), "plan"));
+    let cost = match (spent(task.usage.as_ref()), view.until_ms) {
+        (Some(cost), _) => format!(", {cost}"),
+        (None, None) => ", no model was asked".to_owned(),
+        (None, Some(_)) => String::new(),
+    };
+    let made = format!("{}, {}{cost}", plural(view.steps_made, "step"), plural(view.iteration.into(), "plan"));
     root = root.under(fact("used", Line::new().plain(made)));
     if let Some(context) = view.context {
         let share = (context.used * 100).checked_div(context.budget).unwrap_or(0);

@@ -10,9 +10,10 @@ use crate::show::plan::{self, DrawOptions};
 use crate::show::progress::frame;
 use crate::show::task::quoted;
 use crate::show::{Line, Page};
-use wire::method::plan::StepView;
+use std::collections::HashMap;
+use wire::method::plan::{StepView, would_text};
 use wire::method::session::SessionView;
-use wire::{ContextVerdict, Event, ReviewId, SessionStatus, StepStatus};
+use wire::{CallId, ContextVerdict, Event, ReviewId, SessionMode, SessionStatus, StepStatus};
 
 /// Lines above and below the graph.
 const HEAD_AND_FOOT: usize = 4;
@@ -35,14 +36,43 @@ pub enum SessionChange {
     Over,
 }
 
-#[derive(Clone, Debug)]
+/// No copy of it is made, as it is moved on at each of very many records.
+#[derive(Debug)]
 pub struct SessionProgress {
     pub view: SessionView,
+    /// Where in the plan a step is.
+    places: HashMap<String, usize>,
+    /// What the calls of a dry run would have done.
+    would: HashMap<CallId, String>,
 }
 
 impl SessionProgress {
     pub fn new(view: SessionView) -> SessionProgress {
-        SessionProgress { view }
+        let mut progress = SessionProgress { view, places: HashMap::new(), would: HashMap::new() };
+        progress.index();
+        progress
+    }
+
+    /// Takes another look at the whole session.
+    pub fn renew(&mut self, view: SessionView) {
+        self.view = view;
+        self.index();
+    }
+
+    fn index(&mut self) {
+        let steps = self.view.plan.iter().flat_map(|plan| &plan.steps);
+        self.places = steps.enumerate().map(|(place, step)| (step.step.clone(), place)).collect();
+    }
+
+    /// A step of the plan that is shown.
+    fn step(&self, plan: u32, name: &str) -> Option<&StepView> {
+        let place = *self.places.get(name)?;
+        self.view.plan.as_ref().filter(|_| plan == self.view.plan_number)?.steps.get(place)
+    }
+
+    fn step_mut(&mut self, plan: u32, name: &str) -> Option<&mut StepView> {
+        let (place, number) = (*self.places.get(name)?, self.view.plan_number);
+        self.view.plan.as_mut().filter(|_| plan == number)?.steps.get_mut(place)
     }
 
     /// Takes one record, and gives what a story without a drawing says of it.
@@ -60,19 +90,23 @@ impl SessionProgress {
                 view.status = SessionStatus::Running;
                 return if e.plan > view.plan_number || view.plan.is_none() { SessionChange::NewPlan } else { SessionChange::Shown };
             }
-            Event::StepStarted(e) if e.plan == view.plan_number => {
-                if let Some(step) =
-                    step_mut(view, &e.step).filter(|step| step.attempts < e.attempt && !step.status.is_some_and(StepStatus::ended))
-                {
+            Event::StepStarted(e) => {
+                let is_new = |step: &&mut StepView| step.attempts < e.attempt && !step.status.is_some_and(StepStatus::ended);
+                if let Some(step) = self.step_mut(e.plan, &e.step).filter(is_new) {
                     (step.status, step.attempts) = (Some(StepStatus::Running), e.attempt);
                     step.started_ms = step.started_ms.or(Some(at_ms));
                 }
             }
-            Event::StepFinished(e) if e.plan == view.plan_number => {
-                if let Some(step) = step_mut(view, &e.step) {
+            Event::StepFinished(e) => {
+                let would = e.call.and_then(|call| self.would.remove(&call));
+                if let Some(step) = self.step_mut(e.plan, &e.step) {
                     (step.status, step.attempts, step.call) = (Some(e.status), e.attempts, e.call);
                     (step.ended_ms, step.error) = (Some(at_ms), e.error.clone());
+                    step.would = would.or(step.would.take());
                 }
+            }
+            Event::CallFinished(e) if view.terms.mode == SessionMode::DryRun => {
+                self.would.extend(would_text(&e.output).map(|would| (e.call, would)));
             }
             // Whether to take its changes is the next step, and no question of the work.
             Event::ReviewAsked(e) if e.tool != MERGE => return SessionChange::Asks(e.review),
@@ -95,18 +129,19 @@ impl SessionProgress {
 
     /// The line of a story, with what the plan knows of a step.
     fn told(&self, event: &Event) -> Page {
-        let step = |name: &str| self.view.plan.as_ref().and_then(|plan| plan.steps.iter().find(|step| step.step == name));
         let line = match event {
             Event::PlanReceived(_) | Event::LessonLearned(_) | Event::SessionCreated(_) => return Page::new(),
             Event::ContextAssessed(e) if e.verdict == ContextVerdict::Ok => return Page::new(),
             Event::PlanCriticized(e) if e.findings.is_empty() && !e.off => return Page::new(),
-            Event::StepStarted(e) => event_line(event).map(|line| match step(&e.step) {
+            Event::StepStarted(e) => event_line(event).map(|line| match self.step(e.plan, &e.step) {
                 Some(step) => line.plain("  ").plain(&step.title),
                 None => line,
             }),
-            Event::StepFinished(e) => event_line(event).map(|line| match step(&e.step).and_then(took) {
-                Some(took) => line.faint(format!("  {took}")),
-                None => line,
+            Event::StepFinished(e) => event_line(event).map(|line| {
+                let step = self.step(e.plan, &e.step);
+                let would = step.and_then(|step| step.would.as_deref()).map(|would| format!("  would {would}")).unwrap_or_default();
+                let took = step.and_then(took).map(|took| format!("  {took}")).unwrap_or_default();
+                line.plain(would).faint(took)
             }),
             Event::ReviewAsked(e) if e.tool == MERGE => return Page::new(),
             Event::ReviewAsked(e) => Some(
@@ -167,10 +202,6 @@ impl SessionProgress {
         page.append(plan::graph(shown, DrawOptions { now_ms, rows: Some(rows), course: course(view) }));
         page
     }
-}
-
-fn step_mut<'a>(view: &'a mut SessionView, name: &str) -> Option<&'a mut StepView> {
-    view.plan.as_mut()?.steps.iter_mut().find(|step| step.step == name)
 }
 
 fn took(step: &StepView) -> Option<String> {

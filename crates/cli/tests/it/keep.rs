@@ -140,7 +140,7 @@ fn a_command_of_ones_own_that_is_cancelled_keeps_what_it_wrote_unless_it_was_to_
         let flags: &[&str] = if discards { &["--discard"] } else { &[] };
         let command = [&["sandbox", "run"], flags, &["--", "sh", "-c", script]].concat();
         let run = site.command(&command).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        eventually("it runs", || site.json(&["sandbox", "ps"]).to_string().contains("sleep 1000"));
+        eventually("it wrote", || text(&site.skep(&["diff", "task-1"])).contains("+mine"));
         let kept = if discards { "it had changed nothing" } else { "1 file kept: skep diff task-1" };
         assert_eq!(site.ok(&["cancel", "task-1"]), format!("✓ task-1 stopped; {kept}\n"));
         drop(run.wait_with_output().unwrap());

@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn what_was_made_before_the_mode_was_strict_is_unverified() {
-        let of = |mode, unverified| merge_reasons(&Workflow { unverified, ..Workflow::new(mode) });
+        let of = |mode, unverified| merge_reasons(&Workflow { unverified, state: WorkflowState::Reviewing, ..Workflow::new(mode) });
         assert_eq!(of(Discipline::Strict, false), Vec::<String>::new());
         assert_eq!(of(Discipline::Strict, true), ["UNVERIFIED: part of it was made before its mode was strict"]);
         assert_eq!(of(Discipline::Explore, true), ["UNVERIFIED: it was made in explore mode, where tests need not come first"]);

@@ -200,18 +200,20 @@ Say in NOTES.md what the README says  3 steps in 2 layers
 fn a_session_that_is_at_work_holds_too() {
     let site = site();
     let step = |n: usize| format!("  - {{step_id: s{n}, tool_ref: {{name: fs.read}}, input: {{path: README.md}}}}\n");
-    let steps: String = (0..2_000).map(step).collect();
+    let steps: String = (0..900).map(step).collect();
     let file = plan(&site, "many.yml", &format!("schema_version: \"0.1\"\ngoal: Read\nsteps:\n{steps}"));
     let task = site.json(&["run", "--plan", &file, "--detach"])["task"].as_str().unwrap().to_owned();
     let mut looks = 0;
     loop {
-        let is_over = site.json(&["session", "show", &task])["status"] == "completed";
+        let status = site.json(&["session", "show", &task])["status"].clone();
+        let is_over = !["created", "planning", "running"].iter().any(|one| status == *one);
         let found = site.skep(&["session", "replay", &task, "--verify", "--json"]);
         let said = text(&found);
         // It may be too fast for a look; it is never said to be broken.
         assert!(found.status.success() || said.contains("is at work"), "{said}");
         looks += 1;
         if is_over {
+            assert_eq!(status, "completed");
             break;
         }
     }

@@ -247,13 +247,18 @@ impl Tree {
         let (gone, originals) = collected.durable().await?;
         for pid in gone {
             self.ended.lock().remove(&pid);
-            let folder = self.folder_of(pid);
-            let removed = tokio::task::spawn_blocking(move || if folder.exists() { sandbox::remove(&folder) } else { Ok(()) }).await;
-            if let Ok(Err(error)) = removed {
-                world::log!("skep: the files of process {pid} were not removed: {error}");
-            }
+            self.remove_files(pid).await;
         }
         originals.into_iter().try_for_each(|name| self.ledger.delete_original(name))
+    }
+
+    /// Removes what a process that has left the table kept.
+    pub(crate) async fn remove_files(&self, pid: Pid) {
+        let folder = self.folder_of(pid);
+        let removed = tokio::task::spawn_blocking(move || if folder.exists() { sandbox::remove(&folder) } else { Ok(()) }).await;
+        if let Ok(Err(error)) = removed {
+            world::log!("skep: the files of process {pid} were not removed: {error}");
+        }
     }
 
     /// Takes note of what ended a while ago and nobody waited for.

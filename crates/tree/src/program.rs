@@ -99,13 +99,21 @@ impl Tree {
             _ = stopping_too.wait_for(|is_stopping| *is_stopping) => Err(stopping()),
         };
         drop(place);
-        let live = started?;
         // Whoever ended the process meanwhile found no program to end.
-        if !self.ledger.look(|world| crate::end::is_alive(world, pid)) {
-            self.end_program(&live, EndReason::Normal, Duration::ZERO).await;
-            self.forget(pid);
-            return Err(failed("it was ended before it was ready"));
-        }
+        let live = match started {
+            Ok(live) if self.ledger.look(|world| crate::end::is_alive(world, pid)) => live,
+            unwanted => {
+                if let Ok(live) = &unwanted {
+                    self.end_program(live, EndReason::Normal, Duration::ZERO).await;
+                    self.forget(pid);
+                }
+                // Its end may have been taken note of while its folder was being made.
+                if !self.ledger.look(|world| world.processes.contains_key(&pid)) {
+                    self.remove_files(pid).await;
+                }
+                return unwanted.and(Err(failed("it was ended before it was ready")));
+            }
+        };
         self.attend(&live);
         self.hold_if_paused(&live).await;
         Ok(live)

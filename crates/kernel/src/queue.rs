@@ -489,8 +489,8 @@ fn ready(kernel: &Kernel) -> Vec<(Pid, TaskId)> {
             let left = || world.tasks.values().filter(is_own).find(|task| task.state == TaskState::Running && task.mode != Mode::Call);
             // An operator's own call is asked again by the operator; only its merge is ours to go on with.
             let answered = || world.answered().filter(is_own).find(|task| task.mode != Mode::Call || task.merge.is_some());
-            // A person who wants to talk is let in all the same.
-            let may_start = |task: &&Task| !process.queue_paused || agent::is_talk(task);
+            // A person who wants to talk is let in all the same. What an operator calls is queued for a moment, and begun by whoever called.
+            let may_start = |task: &&Task| (!process.queue_paused || agent::is_talk(task)) && task.mode != Mode::Call;
             let queued = || world.next_queued(process.pid).filter(is_own).filter(may_start);
             let task = left().or_else(answered).or_else(queued)?;
             Some((process.pid, task.id))

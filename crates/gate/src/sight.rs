@@ -118,8 +118,7 @@ impl Masks {
 impl Gate {
     /// The process that a task's room belongs to.
     pub fn owner(&self, task: TaskId) -> Result<Who, Stop> {
-        let task = self.ledger.task(task)?;
-        Ok(Who { pid: task.pid, zone: task.zone, task: Some(task.id) })
+        self.ledger.look_at_task(task, |task| Who { pid: task.pid, zone: task.zone, task: Some(task.id) })
     }
 
     /// What a process may see; in a task, what both it and the task's own process may, who share the room.

@@ -180,15 +180,14 @@ impl Tasks {
             // INVARIANT: listens before it looks, so that what happens in between wakes it.
             let mut left = std::pin::pin!(self.left.notified());
             left.as_mut().enable();
-            let task = self.ledger.task(id)?;
-            let waits = match task.state {
+            let waits = match self.ledger.look_at_task(id, |task| task.state)? {
                 TaskState::Parked { review } => {
                     self.ledger.look(|world| world.reviews.get(&review).is_some_and(|r| r.state == world::ReviewState::Open))
                 }
                 state => state.at_rest(),
             };
             if waits && !self.episodes.lock().contains_key(&id) {
-                return Ok(task);
+                return self.ledger.task(id);
             }
             tokio::select! {
                 changed = follow.changed() => if changed.is_err() {

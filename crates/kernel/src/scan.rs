@@ -16,7 +16,7 @@ impl Kernel {
     /// Starts the look through the project, unless the base is on record. Where the times of files are another machine's, they prove nothing:
     /// there it is waited for.
     pub(crate) async fn begin_scan(&self, task: TaskId, opened: &Arc<OpenWorkspace>) -> Result<(), Stop> {
-        if self.ledger.task(task)?.workspace.is_some_and(|workspace| workspace.base.is_none()) {
+        if self.ledger.look_at_task(task, |task| task.workspace.as_ref().is_some_and(|workspace| workspace.base.is_none()))? {
             *opened.scan.running().await = Some(start(self, task, opened)?);
             if !base::stamps_are_local(&opened.project) {
                 self.base(task, opened).await?;
@@ -28,7 +28,8 @@ impl Kernel {
     /// A task's base, once it is on record.
     pub(crate) async fn base(&self, task: TaskId, opened: &Arc<OpenWorkspace>) -> Result<Base, Stop> {
         let mut scan = opened.scan.running().await;
-        if let Some(base) = self.ledger.task(task)?.workspace.and_then(|workspace| workspace.base) {
+        let recorded = || self.ledger.look_at_task(task, |task| task.workspace.as_ref().and_then(|workspace| workspace.base.clone()));
+        if let Some(base) = recorded()? {
             return Ok(base);
         }
         let running = match scan.take() {
@@ -37,9 +38,7 @@ impl Kernel {
             None => start(self, task, opened)?,
         };
         running.await.map_err(|error| Fault::new(FaultKind::Bug, "the look through a project failed", error))??;
-        let workspace = self.ledger.task(task)?.workspace;
-        let base = workspace.and_then(|workspace| workspace.base);
-        Ok(base.ok_or_else(|| Refusal::new(Code::WrongState, format!("{task} has ended")))?)
+        Ok(recorded()?.ok_or_else(|| Refusal::new(Code::WrongState, format!("{task} has ended")))?)
     }
 }
 

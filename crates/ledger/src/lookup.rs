@@ -10,8 +10,15 @@ use world::{
 };
 
 impl Ledger {
+    /// A copy of a task as it is now. What a call or a change asks for each time, it asks by [`Ledger::look_at_task`]: while somebody has a copy
+    /// of a session, the next event that changes it copies every step of it.
     pub fn task(&self, id: TaskId) -> Result<Task, Stop> {
-        self.look(|world| world.tasks.get(&id).cloned()).ok_or_else(|| unknown_task(id).into())
+        self.look_at_task(id, Task::clone)
+    }
+
+    /// Reads something of a task as it is now.
+    pub fn look_at_task<T>(&self, id: TaskId, read: impl FnOnce(&Task) -> T) -> Result<T, Stop> {
+        self.look(|world| world.tasks.get(&id).map(read)).ok_or_else(|| unknown_task(id).into())
     }
 
     /// Why nothing more is done about a task that was cancelled.

@@ -90,14 +90,16 @@ impl Bench {
         });
         let (_, ms) = self.session(layered.collect(), SessionMode::Mock).await?;
         println!("{}", json!({"what": "layers", "ms": ms / LAYERS as f64}));
-        let long = (0..LONG).map(|n| step(&format!("s{n}"), "fs.read", &json!({"path": "a.txt"}), &[]));
-        let (ends, _) = self.session(long.collect(), SessionMode::Live).await?;
-        let at = |n: usize| ends.get(n).copied().unwrap_or_default() as f64;
-        let each = |from: usize, to: usize| (at(to) - at(from)) * 1000.0 / (to - from) as f64;
-        println!(
-            "{}",
-            json!({"what": "flat", "steps": ends.len(), "first_us": each(0, LONG / 5), "last_us": each(LONG - LONG / 5, LONG - 1)})
-        );
+        for (what, tool, mode) in [("flat", "fs.read", SessionMode::Live), ("flat_effects", "fs.write", SessionMode::Mock)] {
+            let input =
+                |n: usize| if tool == "fs.read" { json!({"path": "a.txt"}) } else { json!({"path": format!("g{n}.txt"), "content": "x"}) };
+            let long = (0..LONG).map(|n| step(&format!("s{n}"), tool, &input(n), &[]));
+            let (ends, _) = self.session(long.collect(), mode).await?;
+            let at = |n: usize| ends.get(n).copied().unwrap_or_default() as f64;
+            let each = |from: usize, to: usize| (at(to) - at(from)) * 1000.0 / (to - from) as f64;
+            let (first, last) = (each(0, LONG / 5), each(LONG - LONG / 5, LONG - 1));
+            println!("{}", json!({"what": what, "steps": ends.len(), "first_us": first, "last_us": last}));
+        }
         Ok(())
     }
 

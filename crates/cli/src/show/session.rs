@@ -11,7 +11,7 @@ use wire::SessionStatus;
 use wire::method::session::{SessionReplayResult, SessionRow, SessionView};
 use wire::method::task::{TaskContinueResult, TaskUsageView};
 
-pub use detail::{detail, failed, next_step};
+pub use detail::{detail, failed};
 pub use event::event_line;
 pub use progress::{SessionChange, SessionProgress};
 
@@ -162,6 +162,7 @@ pub(crate) mod tests {
 
     pub(crate) fn view() -> SessionView {
         let mut shown = task(4, TaskStatus::Running);
+        shown.session = true;
         (shown.prompt, shown.process, shown.usage) = ("report the prices".into(), "session.4".into(), Some(usage(20_000)));
         SessionView {
             task: shown,

@@ -57,6 +57,7 @@ mod race;
 mod roles;
 mod sandbox;
 mod screens;
+mod session_ends;
 mod sessions;
 mod setup;
 mod sites;

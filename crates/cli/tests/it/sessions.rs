@@ -20,14 +20,14 @@ steps:
   - {step_id: keep, title: keep a copy, tool_ref: {name: fs.write}, input: {path: NOTES.md}, input_from: {content: look.content}}
 ";
 
-fn site() -> Site {
+pub(crate) fn site() -> Site {
     let site = Site::new(&[(".skep/policy.yaml", POLICY), ("README.md", "hello\n")]);
     site.trust();
     site
 }
 
 /// A plan file outside of the project.
-fn plan(site: &Site, name: &str, text: &str) -> String {
+pub(crate) fn plan(site: &Site, name: &str, text: &str) -> String {
     let path = site.folder.path().join(name);
     std::fs::write(&path, text).unwrap();
     path.display().to_string()

@@ -12,6 +12,7 @@ use crate::record::ParsedRecord;
 use crate::show::measure::now_ms;
 use crate::show::progress::Footer;
 use crate::show::session::{self, SessionChange, SessionProgress};
+use crate::show::task::next_step;
 use crate::show::{Line, Page, Screen, Tone};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -293,7 +294,7 @@ fn verdict(end: &FollowEnd) -> Page {
     if !has_worked(view) && view.task.state.at_rest() && !summary.is_empty() {
         page.because("why", summary);
     }
-    if let Some(next) = session::next_step(view) {
+    if let Some(next) = next_step(&view.task) {
         page.because("next", &next);
     }
     page

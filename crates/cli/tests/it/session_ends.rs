@@ -1,8 +1,8 @@
-//! How sessions end for whoever waits for them: what is offered next is not refused.
+//! How sessions end for whoever waits for them: the exit code says why, and what is offered next is not refused.
 
 use crate::common::Site;
 use crate::common::provider::eventually;
-use crate::sessions::{plan, site};
+use crate::sessions::{plan, planned_site, site};
 
 /// A write, and a step that fails after it.
 const FAILS: &str = "\
@@ -65,4 +65,28 @@ fn what_a_rejected_or_aborted_session_is_offered_works() {
     assert_eq!(next(&site, "task-2"), "skep session resume task-2; or skep diff task-2, then skep merge task-2");
     site.ok(&["session", "resume", "task-2", "--detach"]);
     site.ok(&["session", "abort", "task-2"]);
+}
+
+#[test]
+fn whose_time_or_budget_is_used_up_ends_with_its_own_code() {
+    let site = site();
+    let slow = plan(
+        &site,
+        "slow.yml",
+        "schema_version: \"0.1\"\ngoal: Wait\nsteps:\n  - {step_id: slow, tool_ref: {name: shell.run}, input: {command: [sleep, '1000']}}\n",
+    );
+    let ran = site.fails(13, &["run", "--plan", &slow, "--max-duration", "1s"]);
+    assert!(ran.contains("its time is over"), "{ran}");
+    site.fails(13, &["session", "watch", "task-1"]);
+    site.fails(13, &["watch", "task-1"]);
+    // The control: a step that fails is no limit.
+    let file = plan(&site, "fails.yml", FAILS);
+    site.fails(1, &["run", "--plan", &file, "--max-duration", "10m"]);
+    site.fails(1, &["watch", "task-2"]);
+
+    let site = planned_site();
+    let ran = site.fails(8, &["run", "say what the README says", "--max-tokens", "10"]);
+    assert!(ran.contains("max_tokens"), "{ran}");
+    site.fails(8, &["session", "watch", "task-1"]);
+    site.fails(8, &["watch", "task-1"]);
 }

@@ -356,7 +356,7 @@ on "what the README says"
 "#;
 
 /// A site where a script is the model that plans.
-fn planned_site() -> Site {
+pub(crate) fn planned_site() -> Site {
     let site = Site::new(&[(".skep/policy.yaml", POLICY), ("README.md", "hello\n")]);
     std::fs::create_dir(site.home()).unwrap();
     let answers = site.folder.path().join("answers.txt");

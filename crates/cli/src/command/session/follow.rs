@@ -2,7 +2,7 @@
 //!
 //! Ctrl-c ends the watching, never the work.
 
-use crate::command::act::stop_code;
+use crate::command::act::{limit_code, stop_code};
 use crate::command::journal::next_line;
 use crate::command::review::ask::{self, AnswerOutcome, Asker};
 use crate::command_error::CommandError;
@@ -63,6 +63,11 @@ impl FollowEnd {
             _ if has_worked(&self.view) => 0,
             SessionStatus::AwaitingApproval => ErrorCode::Pending.exit(),
             SessionStatus::Paused => stop_code(self.view.task.stopped_by),
+            // A limit that is reached is its end, and stands last; each is told as `max_tokens: 12 of 10`.
+            SessionStatus::Failed => {
+                let limit = self.view.limits_reached.last().and_then(|told| told.split(':').next());
+                limit.map_or(EXIT_FAILED, limit_code)
+            }
             _ => EXIT_FAILED,
         }
     }

@@ -165,6 +165,12 @@ fn fill(kernel: &Kernel, shown: &mut SessionView, report: SessionReport, until_m
             step.would = step.call.and_then(|call| would.get(&call).cloned());
         }
     }
+    let in_sandbox = |tool: &str| kernel.tools.registry.get(tool).is_some_and(|tool| tool.manifest().room == tool::Room::Sandbox);
+    for step in shown.plan.iter_mut().flat_map(|plan| &mut plan.steps) {
+        if step.status == Some(StepStatus::Running) && in_sandbox(&step.tool) {
+            step.frozen_by.clone_from(&report.frozen_by);
+        }
+    }
     if until_ms.is_some() {
         (shown.status, shown.until_ms) = (report.status, until_ms);
         as_it_was(&mut shown.task, &report);

@@ -90,3 +90,35 @@ fn whose_time_or_budget_is_used_up_ends_with_its_own_code() {
     site.fails(8, &["session", "watch", "task-1"]);
     site.fails(8, &["watch", "task-1"]);
 }
+
+/// One sandbox for all sessions: what a lower one runs in it is frozen, and is said to be.
+#[test]
+fn a_frozen_step_is_shown_as_what_it_is() {
+    let site = Site::new(&[(".skep/policy.yaml", crate::sessions::POLICY)]);
+    std::fs::create_dir(site.home()).unwrap();
+    std::fs::write(site.home().join("config.yml"), "sessions: {rooms: 1}\n").unwrap();
+    site.trust();
+    let sleeps = "schema_version: \"0.1\"\ngoal: Wait\nsteps:\n  - {step_id: slow, tool_ref: {name: shell.run}, input: {command: [sleep, '1000']}}\n";
+    let file = plan(&site, "slow.yml", sleeps);
+    site.ok(&["run", "low", "--plan", &file, "--detach", "--priority", "5"]);
+    let has_job = || site.json(&["sandbox", "ps"]).to_string().contains("sleep");
+    eventually("it sleeps", has_job);
+    let of = |task: &str| site.json(&["session", "show", task])["plan"]["steps"][0].clone();
+    assert!(of("task-1")["frozen_by"].is_null(), "the control: {}", of("task-1"));
+    site.ok(&["run", "high", "--plan", &file, "--detach", "--priority", "1"]);
+    eventually("the lower one is frozen", || of("task-1")["frozen_by"] == "kernel");
+    let shown = site.ok(&["session", "show", "task-1"]);
+    assert!(
+        shown.contains("0 of 1 done, 1 frozen") && shown.contains("◐ slow") && shown.contains("of higher priority has its place"),
+        "{shown}"
+    );
+    eventually("the higher one sleeps", has_job);
+    assert!(site.ok(&["session", "show", "task-2"]).contains("● slow"));
+    // Whoever looks on sees it freeze and go on.
+    site.ok(&["session", "abort", "task-2"]);
+    eventually("it goes on", || of("task-1")["frozen_by"].is_null());
+    assert!(site.ok(&["session", "show", "task-1"]).contains("● slow"));
+    site.ok(&["session", "abort", "task-1"]);
+    let story = crate::common::text(&site.skep(&["session", "watch", "task-1", "--after", "0"]));
+    assert!(story.contains("◐ frozen: a session of higher priority has its place\n● what was frozen goes on\n"), "{story}");
+}

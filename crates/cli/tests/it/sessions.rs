@@ -5,7 +5,7 @@ use crate::common::screen::Screen;
 use crate::common::{Site, text};
 use serde_json::Value;
 
-const POLICY: &str = "capabilities:\n- {name: all, match: {syscall: '*'}, action: allow, reason: a test}\n\
+pub(crate) const POLICY: &str = "capabilities:\n- {name: all, match: {syscall: '*'}, action: allow, reason: a test}\n\
     - {name: merges, match: {syscall: merge.apply}, action: require_review, reason: look}\n\
     - {name: asked, match: {syscall: fs.write, path_glob: 'asked/**'}, action: require_review, reason: look at it}\n\
     - {name: secret, match: {syscall: fs.write, path_glob: 'secret/**'}, action: deny, reason: it is secret}\n";

@@ -99,6 +99,9 @@ pub struct StepView {
     /// What it would have done, in a dry run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub would: Option<String>,
+    /// It runs, and its sandbox is frozen: by `kernel` for a session of higher priority, or by whom else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frozen_by: Option<String>,
 }
 
 /// What a call of a dry run says that it would have done, by its output.

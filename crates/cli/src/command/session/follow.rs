@@ -173,7 +173,7 @@ impl Follower<'_> {
         }
         match change {
             SessionChange::Shown => {}
-            SessionChange::NewPlan => {
+            SessionChange::NewPlan | SessionChange::Frozen => {
                 if let Some(before) = before {
                     self.print(&before);
                 }

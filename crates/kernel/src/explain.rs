@@ -31,9 +31,9 @@ impl Kernel {
         call::explain(self, &request, candidate.as_ref(), None).await
     }
 
-    /// Says what critics and the policy in force have against a plan.
-    pub async fn check_plan(&self, path: &Path, text: &str, terms: &SessionTerms) -> Result<CheckedPlan, Stop> {
+    /// Says what critics and the policy in force have against each plan of a file.
+    pub async fn check_plans(&self, path: &Path, text: &str, terms: &SessionTerms) -> Result<Vec<CheckedPlan>, Stop> {
         let zone = self.gate.policies.zone(&locate(path).await?)?.id;
-        session::check_plan(self, zone, text, terms).await
+        session::check_plans(self, zone, text, terms).await
     }
 }

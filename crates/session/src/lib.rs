@@ -36,7 +36,7 @@ mod work;
 
 pub use carry_out::STEPS_ABREAST;
 pub use catalog::RegistryCatalog;
-pub use check::{CheckedPlan, check_plan};
+pub use check::{CheckedPlan, check_plans};
 pub use host::{Foreseen, HostFuture, PREEMPTED, SessionHost};
 pub use meeting::writers;
 pub use new_session::{ForkStart, NewSession, SessionEnd};

@@ -122,3 +122,32 @@ fn a_frozen_step_is_shown_as_what_it_is() {
     let story = crate::common::text(&site.skep(&["session", "watch", "task-1", "--after", "0"]));
     assert!(story.contains("◐ frozen: a session of higher priority has its place\n● what was frozen goes on\n"), "{story}");
 }
+
+#[test]
+fn a_file_of_several_plans_is_checked_and_shown_plan_by_plan() {
+    let site = site();
+    let second = PUTS.replace("goal: Write", "goal: Write it again");
+    let file = plan(&site, "two.yml", &format!("---\n{PUTS}---\n{second}"));
+    let said = site.ok(&["plan", "check", &file]);
+    assert!(said.contains("two.yml, plan 1 of 2 can be carried out: 1 step") && said.contains("plan 2 of 2 can be carried out"), "{said}");
+    let shown = site.ok(&["plan", "show", &file]);
+    assert!(shown.contains("Write  1 step in 1 layer\n") && shown.contains("\n\nWrite it again  1 step in 1 layer\n"), "{shown}");
+    let plans = site.json(&["plan", "show", &file]);
+    assert_eq!((&plans[0]["goal"], &plans[1]["goal"]), (&"Write".into(), &"Write it again".into()));
+    // One that does not pass is named, and none passes then.
+    let file = plan(&site, "bad.yml", &format!("{PUTS}---\n{}", second.replace("fs.write", "fs.wrote")));
+    let said = site.fails(1, &["plan", "check", &file]);
+    assert!(said.contains("plan 1 of 2 can be carried out") && said.contains("plan 2 of 2 cannot be carried out: 1 finding"), "{said}");
+    let file = plan(&site, "none.yml", &format!("{PUTS}---\ngoal: [\n"));
+    let said = site.fails(2, &["plan", "show", &file]);
+    assert!(said.contains("none.yml, plan 2 of 2` is no plan") && said.contains("↳ fix"), "{said}");
+    // It is what a run takes one after the other.
+    let file = plan(
+        &site,
+        "again.yml",
+        &format!("{}---\n{second}", FAILS.replace("depends_on: [put]", "depends_on: [put], failure_policy: replan")),
+    );
+    site.ok(&["plan", "check", &file]);
+    let view = site.json(&["run", "--plan", &file]);
+    assert_eq!((&view["plan_number"], &view["plan"]["goal"]), (&2.into(), &"Write it again".into()));
+}

@@ -46,4 +46,4 @@ pub use reexecute::{Reexecution, reexecute};
 pub use router::{Domain, route};
 pub use run::run;
 pub use slots::RoomSlots;
-pub use workflow::{SlotLimits, check_scope};
+pub use workflow::{SlotLimits, check_scope, scope_hint};

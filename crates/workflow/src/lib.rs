@@ -48,7 +48,7 @@ pub use plan::{
     STEP_TIMEOUT_MS_MIN, ToolRef, plan_documents,
 };
 pub use preempt::{MemoryUse, PreemptibleWork, Preemption, choose_victim, judge_preemption};
-pub use profile::{CallScope, ScopeVerdict, check_scope, judge_scope, tool_refusal};
+pub use profile::{CallScope, ScopeVerdict, check_scope, judge_scope, scope_hint, tool_refusal};
 pub use prompt::{
     AGENTIC_STEPS_MAX, PLAN_TOOL, PlannerPrompt, PlanningRequest, RecalledLesson, ToolDescription, plan_tool_schema, planner_prompt,
     tools_within,

@@ -151,3 +151,25 @@ fn a_file_of_several_plans_is_checked_and_shown_plan_by_plan() {
     let view = site.json(&["run", "--plan", &file]);
     assert_eq!((&view["plan_number"], &view["plan"]["goal"]), (&2.into(), &"Write it again".into()));
 }
+
+#[test]
+fn terms_that_cannot_be_held_say_what_would_do() {
+    let site = site();
+    let file = plan(&site, "puts.yml", PUTS);
+    for (flags, why, fix) in [
+        (["--allow-path", "src/*.rs"], "allowed_paths[0]: `src/*.rs` is not a file or folder", "name a file or folder of the project"),
+        (["--scope", "../x"], "path_scope[0]: ", "name a file or folder of the project"),
+        (["--allow-host", "http://x"], "allowed_endpoints[0]: ", "name a host, such as `example.com`"),
+        (["--allow-command", " "], "allowed_commands[0]: ", "name a program, such as `cargo`"),
+        (["--no-tool", "FS"], "tool_denylist[0]: ", "name a tool, such as `fs.read`"),
+        (["--success", "it looks good"], "success_criteria[0]: ", "write a comparison over the output of a step"),
+        (["--context-budget", "1"], "a context budget of 1 does not hold", "give it 500 tokens or more"),
+    ] {
+        for command in [&["run", "--plan", &file][..], &["plan", "check", &file]] {
+            let said = site.fails(2, &[command, &flags].concat());
+            assert!(said.contains(why) && said.contains(&format!("  ↳ fix  {fix}")), "{command:?} {flags:?}: {said}");
+        }
+    }
+    assert_eq!(site.count("session.created"), 0);
+    site.ok(&["plan", "check", &file, "--allow-path", "NOTES.md", "--success", "put.path exists", "--context-budget", "500"]);
+}

@@ -177,8 +177,11 @@ fn no_plan(name: &str, result: &PlanCheckResult) -> CommandError {
 
 impl MakeArgs {
     async fn run(self, console: &Console) -> ExitResult {
-        if let Some(out) = self.out.as_deref().filter(|out| out.as_os_str() != "-") {
-            refuse_existing(out)?;
+        // Before a planner is asked, which is paid for.
+        match self.out.as_deref() {
+            Some(out) if out.as_os_str() == "-" => {}
+            Some(out) => check_place(out)?,
+            None => check_place(Path::new(&format!(".skep-plan-{}", std::process::id())))?,
         }
         let text = prompt(self.task)?;
         let params = PlanMakeParams { path: self.place.folder(console, AbsentTree::Make).await?, text, terms: self.terms.terms(false)? };
@@ -217,13 +220,22 @@ fn refuse_existing(out: &Path) -> Result<(), CommandError> {
     }
 }
 
+/// Whether a file can be made here: it is, and goes again.
+fn check_place(out: &Path) -> Result<(), CommandError> {
+    refuse_existing(out)?;
+    let made = std::fs::File::create_new(out).and_then(|_| std::fs::remove_file(out));
+    made.map_err(|error| not_kept(out, &error))
+}
+
+fn not_kept(out: &Path, error: &std::io::Error) -> CommandError {
+    CommandError::new(ErrorCode::BadInput, format!("the plan cannot be kept in `{}`", out.display()))
+        .why(error)
+        .fix("name another place with `--out FILE`, or `--out -`")
+}
+
 /// Writes a file that is not there yet.
 fn write_new(out: &Path, text: &str) -> Result<(), CommandError> {
     refuse_existing(out)?;
     let written = std::fs::File::create_new(out).and_then(|mut file| file.write_all(format!("{text}\n").as_bytes()));
-    written.map_err(|error| {
-        CommandError::new(ErrorCode::Internal, format!("the plan cannot be kept in `{}`", out.display()))
-            .why(error)
-            .fix("name another place with `--out FILE`, or `--out -`")
-    })
+    written.map_err(|error| not_kept(out, &error))
 }

@@ -173,3 +173,15 @@ fn terms_that_cannot_be_held_say_what_would_do() {
     assert_eq!(site.count("session.created"), 0);
     site.ok(&["plan", "check", &file, "--allow-path", "NOTES.md", "--success", "put.path exists", "--context-budget", "500"]);
 }
+
+#[test]
+fn a_plan_that_cannot_be_kept_is_not_asked_for() {
+    let site = planned_site();
+    let said = site.fails(2, &["plan", "say what the README says", "--out", "nowhere/plan.json"]);
+    assert!(said.contains("the plan cannot be kept in `nowhere/plan.json`") && said.contains("↳ fix  name another place"), "{said}");
+    assert_eq!((site.count("session.created"), site.count("call.admitted")), (0, 0), "nobody is asked");
+    site.ok(&["plan", "say what the README says", "--out", "plan.json"]);
+    assert_eq!(site.count("planner.requested"), 1, "the control");
+    let left: Vec<_> = std::fs::read_dir(site.project()).unwrap().filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
+    assert!(!left.iter().any(|name| name.starts_with(".skep-plan")), "{left:?}");
+}

@@ -183,8 +183,8 @@ fn check_new(new: &NewSession) -> Result<(), Refusal> {
     if terms.planner == FILE_PLANNER && new.plan.is_none() && new.fork.is_none() {
         return no("the planner `file` reads a plan file, and none was given", "give a plan file or name another planner");
     }
-    if new.plan.as_ref().is_some_and(|plan| plan.len() > limits::INPUT_BYTES_MAX) {
-        return no("the plan file is too large", "4 MiB are allowed");
+    if new.plan.as_ref().is_some_and(|plan| plan.len() > limits::PLAN_BYTES_MAX) {
+        return no("the plan file is too large", &format!("{} bytes are allowed", limits::PLAN_BYTES_MAX));
     }
     Ok(())
 }

@@ -185,3 +185,16 @@ fn a_plan_that_cannot_be_kept_is_not_asked_for() {
     let left: Vec<_> = std::fs::read_dir(site.project()).unwrap().filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
     assert!(!left.iter().any(|name| name.starts_with(".skep-plan")), "{left:?}");
 }
+
+/// What is refused is told with the same number as what is documented.
+#[test]
+fn a_plan_file_has_the_size_that_is_documented() {
+    let site = site();
+    let file = plan(&site, "large.yml", &format!("{PUTS}# {}\n", "x".repeat(4_000_000 - PUTS.len() - 3)));
+    assert_eq!(std::fs::metadata(&file).unwrap().len(), 4_000_000);
+    site.ok(&["plan", "check", &file]);
+    std::fs::write(&file, std::fs::read_to_string(&file).unwrap() + "\n").unwrap();
+    let said = site.fails(10, &["plan", "check", &file]);
+    assert!(said.contains("it is longer than 4,000,000 bytes"), "{said}");
+    assert!(include_str!("../../../../docs/plans.md").contains("A plan file has 4,000,000 bytes at most"));
+}

@@ -186,6 +186,14 @@ fn a_plan_that_cannot_be_kept_is_not_asked_for() {
     assert!(!left.iter().any(|name| name.starts_with(".skep-plan")), "{left:?}");
 }
 
+#[test]
+fn one_step_is_one_step() {
+    let site = site();
+    let file = plan(&site, "puts.yml", PUTS);
+    assert_eq!(site.ok(&["run", "--plan", &file]), "Write (1 step)\n");
+    assert!(site.ok(&["session", "replay", "task-1", "--reexecute"]).contains(" 1 step, nothing differs"));
+}
+
 /// What is refused is told with the same number as what is documented.
 #[test]
 fn a_plan_file_has_the_size_that_is_documented() {

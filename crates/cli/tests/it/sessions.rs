@@ -306,6 +306,11 @@ fn a_story_is_told_from_any_record_and_holds() {
     assert_eq!((&before["status"], &before["steps"]["succeeded"]), (&"running".into(), &1.into()));
     assert_eq!(steps(&before).last().unwrap(), &("keep".to_owned(), "-".to_owned()));
     assert_eq!((&before["task"]["state"], &before["task"]["summary"]), (&"running".into(), &Value::Null), "{before}");
+    // Calls are counted as they were, too.
+    let ended = |records: &[Value]| records.iter().filter(|record| record["type"] == "call.finished").count() as u64;
+    let until: Vec<Value> = all.iter().filter(|record| record["seq"].as_u64() <= Some(begun)).cloned().collect();
+    assert_eq!(before["task"]["calls"].as_u64(), Some(ended(&until)), "{before}");
+    assert!(ended(&until) < 3 && site.json(&["session", "show", "task-1"])["task"]["calls"] == 3, "the control");
     let shown = site.ok(&["session", "show", "task-1", "--until", &begun.to_string()]);
     assert!(!shown.contains("─ summary ") && !shown.contains("─ next ") && !shown.contains("no model"), "{shown}");
     let now = site.ok(&["session", "show", "task-1"]);

@@ -92,7 +92,7 @@ steps: []
 /// Stands in what a step writes and in what another one reads: no record may have it, and each file must.
 const SECRET: &str = "ghp_0123456789abcdefghijklmnopqrstuvwxyzAB";
 
-const POLICY: &str = "capabilities:\n  - { name: all, match: { syscall: '*' }, action: allow }\n  - { name: asks, match: { syscall: merge.apply }, action: require_review, reason: look }\n";
+pub(crate) const POLICY: &str = "capabilities:\n  - { name: all, match: { syscall: '*' }, action: allow }\n  - { name: asks, match: { syscall: merge.apply }, action: require_review, reason: look }\n";
 
 /// What stays the same whatever happened on the way.
 type Ends = BTreeMap<(u32, String), (StepStatus, u32)>;
@@ -155,7 +155,7 @@ fn live(what: &str, kill: Option<(Point, u64)>) -> Result<Option<Ends>, String> 
 }
 
 /// Runs a kernel in a process of its own. Says whether it was killed.
-fn run_kernel(bed: &Bed, what: &str, kill: Option<String>) -> Result<bool, String> {
+pub(crate) fn run_kernel(bed: &Bed, what: &str, kill: Option<String>) -> Result<bool, String> {
     let me = std::env::current_exe().map_err(|error| error.to_string())?;
     let mut command = Command::new(me);
     command.env(VICTIM, format!("{what}:{}", bed.folder().display()));
@@ -194,6 +194,7 @@ fn play(what: &str, folder: &Path) -> Result<(), String> {
         let project = folder.join("project");
         let done = match what {
             "trust" => trust(&kernel, &project).await,
+            crate::own_calls::CALLS => crate::own_calls::call(&kernel, &project).await,
             "agentic" => work(&kernel, project, Some(AGENTIC), SessionTerms { agentic: true, ..terms() }).await,
             killed::DELEGATES => work(&kernel, project, None, killed::terms_of(what)).await,
             killed::LOSES => work(&kernel, project, Some(killed::WRITES), terms()).await,

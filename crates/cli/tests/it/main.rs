@@ -72,6 +72,7 @@ mod tools;
 mod top;
 mod tree_compiler;
 mod tree_deciders;
+mod tree_limits;
 mod tree_phases;
 mod tree_site;
 mod tree_startup;

@@ -50,8 +50,8 @@ impl DecodeError {
 
 /// Decodes the events of one vendor's answer.
 pub(crate) trait EventDecoder: Send {
-    /// Takes an event, and returns the text that it brings.
-    fn push(&mut self, event: Value) -> Result<String, DecodeError>;
+    /// Takes an event, and returns the text that it brings. What it brings of a call's arguments is added to `called`.
+    fn push(&mut self, event: Value, called: &mut String) -> Result<String, DecodeError>;
 
     /// The whole answer; `None` where it did not come to its end.
     fn finish(self: Box<Self>) -> Option<DecodedAnswer>;
@@ -65,6 +65,14 @@ pub struct StreamDecoder {
     /// The first bytes, in case no event is among them.
     head: Vec<u8>,
     event_count: usize,
+}
+
+/// What some bytes of an answer bring.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct StreamedPiece {
+    pub text: String,
+    /// Of the arguments of calls, one behind the other.
+    pub called: String,
 }
 
 /// More calls in one answer are a mistake.
@@ -91,6 +99,11 @@ impl StreamDecoder {
 
     /// The text that these bytes bring.
     pub fn push(&mut self, bytes: &[u8]) -> Result<String, DecodeError> {
+        Ok(self.push_piece(bytes)?.text)
+    }
+
+    /// The same with what they bring of calls.
+    pub fn push_piece(&mut self, bytes: &[u8]) -> Result<StreamedPiece, DecodeError> {
         self.bytes += bytes.len();
         if self.bytes > ANSWER_BYTES_MAX {
             return Err(DecodeError::Malformed(format!("it is longer than {} MiB", ANSWER_BYTES_MAX >> 20)));
@@ -104,7 +117,7 @@ impl StreamDecoder {
     /// The text that was left, and the whole answer.
     pub fn finish(mut self) -> Result<(String, DecodedAnswer), DecodeError> {
         let events = std::mem::take(&mut self.events).finish();
-        let text = self.decode(events)?;
+        let StreamedPiece { text, .. } = self.decode(events)?;
         if self.event_count == 0 && !self.head.is_empty() {
             let head = String::from_utf8_lossy(&self.head);
             return Err(DecodeError::Malformed(format!("it is no stream of events: {}", head.trim())));
@@ -116,17 +129,18 @@ impl StreamDecoder {
         }
     }
 
-    fn decode(&mut self, events: Vec<String>) -> Result<String, DecodeError> {
-        let mut text = String::new();
+    fn decode(&mut self, events: Vec<String>) -> Result<StreamedPiece, DecodeError> {
+        let mut piece = StreamedPiece::default();
         self.event_count += events.len();
         for event in events {
             if event == "[DONE]" {
                 continue;
             }
             let event: Value = serde_json::from_str(&event).map_err(|error| DecodeError::Malformed(error.to_string()))?;
-            text.push_str(&self.decoder.push(event)?);
+            let text = self.decoder.push(event, &mut piece.called)?;
+            piece.text.push_str(&text);
         }
-        Ok(text)
+        Ok(piece)
     }
 }
 

@@ -64,10 +64,17 @@ fn a_rendered_stream_decodes_to_the_same_answer() {
             let client = dialect.read_conversation(&serde_json::from_slice(&body).unwrap());
             let rendered = answer.render(&path, &parsed, &client, &body);
             let mut decoder = StreamDecoder::new(dialect);
-            let mut said: String = rendered.chunks.iter().map(|chunk| decoder.push(&chunk.bytes).unwrap()).collect();
+            let (mut said, mut called) = (String::new(), String::new());
+            for chunk in &rendered.chunks {
+                let piece = decoder.push_piece(&chunk.bytes).unwrap();
+                said.push_str(&piece.text);
+                called.push_str(&piece.called);
+            }
             let (rest, decoded) = decoder.finish().unwrap();
             said.push_str(&rest);
             assert_eq!(said, text, "{dialect:?}");
+            let arguments = |part: &AnswerPart| if let AnswerPart::Call(call) = part { call.input.text() } else { String::new() };
+            assert_eq!(called, answer.parts.iter().map(arguments).collect::<String>(), "each argument is counted once: {dialect:?}");
             let turn = Turn::model(decoded.parts);
             let calls: Vec<(&str, String)> = turn.calls().map(|(_, tool, input)| (tool, input.to_string())).collect();
             let wanted = answer.parts.iter().filter_map(|part| match part {

@@ -11,7 +11,9 @@ use session::{FILE_PLANNER, NewSession, PlannerSpec};
 use std::borrow::Cow;
 use std::path::Path;
 use world::event::{BudgetSet, CassetteStarted, DelegationStarted, ProcExited, ProcSpawned, SessionCreated, TaskQueued, TaskTagged};
-use world::{ActivePlan, Budget, Code, Event, Mode, Pid, Process, Refusal, Remedy, SessionLimits, Stop, TaskId, World, ZoneId, limits};
+use world::{
+    ActivePlan, Budget, Code, Event, Mode, Pid, Process, Refusal, Remedy, SessionLimits, SessionTerms, Stop, TaskId, World, ZoneId, limits,
+};
 
 impl Kernel {
     /// Queues a session and returns at once; sets the zone up first where that needs no question.
@@ -19,7 +21,7 @@ impl Kernel {
         check_prompt(&new.text, Remedy::DescribeTask)?;
         let tags = tags(new.tags.clone())?;
         new.budget.as_ref().map_or(Ok(()), ledger::check_budget)?;
-        check_terms(&new)?;
+        check_new(&new)?;
         let proposal = self.gate.init(&new.path).await?;
         if !proposal.ready() {
             let reason = "this repository brings its own skep.yml or .skep, and you have not looked at them yet";
@@ -154,8 +156,7 @@ struct ChosenPlanner {
 }
 
 /// Refuses terms under which a session could never do anything.
-fn check_terms(new: &NewSession) -> Result<(), Refusal> {
-    let terms = &new.terms;
+pub(crate) fn check_session_terms(terms: &SessionTerms) -> Result<(), Refusal> {
     let no = |reason: &str, hint: &str| Err(Refusal::new(Code::BadInput, reason).hint(hint));
     if terms.limits.max_steps == 0 || terms.limits.max_iterations == 0 {
         return no("a session without a step or an iteration does nothing", "give `max_steps` and `max_iterations` of 1 or more");
@@ -163,14 +164,27 @@ fn check_terms(new: &NewSession) -> Result<(), Refusal> {
     if !(1..=5).contains(&terms.priority) {
         return no("the priority of a session is a number from 1 to 5", "1 is the highest");
     }
+    if let Some(tokens) = terms.context_tokens.filter(|tokens| *tokens < limits::PLANNER_CONTEXT_MIN) {
+        let reason = format!("a context budget of {tokens} does not hold what every planner is told");
+        return no(&reason, &format!("give it {} tokens or more", limits::PLANNER_CONTEXT_MIN));
+    }
+    if let Some(finding) = session::check_scope(&terms.profile, &terms.constraints).into_iter().next() {
+        let hint = session::scope_hint(&finding);
+        return Err(Refusal::new(Code::BadInput, format!("{}: {}", finding.at, finding.message)).hint(hint));
+    }
+    Ok(())
+}
+
+/// Refuses a session that could never do anything.
+fn check_new(new: &NewSession) -> Result<(), Refusal> {
+    let terms = &new.terms;
+    let no = |reason: &str, hint: &str| Err(Refusal::new(Code::BadInput, reason).hint(hint));
+    check_session_terms(terms)?;
     if terms.planner == FILE_PLANNER && new.plan.is_none() && new.fork.is_none() {
         return no("the planner `file` reads a plan file, and none was given", "give a plan file or name another planner");
     }
-    if let Some(finding) = session::check_scope(&terms.profile, &terms.constraints).into_iter().next() {
-        return Err(Refusal::new(Code::BadInput, format!("{}: {}", finding.at, finding.message)));
-    }
-    if new.plan.as_ref().is_some_and(|plan| plan.len() > limits::INPUT_BYTES_MAX) {
-        return no("the plan file is too large", "4 MiB are allowed");
+    if new.plan.as_ref().is_some_and(|plan| plan.len() > limits::PLAN_BYTES_MAX) {
+        return no("the plan file is too large", &format!("{} bytes are allowed", limits::PLAN_BYTES_MAX));
     }
     Ok(())
 }

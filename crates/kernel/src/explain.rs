@@ -1,5 +1,6 @@
 //! What a policy says to people, where that needs a room: a check of the project's rules, and who would speak about a call.
 
+use crate::add_session::check_session_terms;
 use crate::{Kernel, call};
 use gate::{Bundle, Checked, Request, locate, read_bundle};
 use policy::Explanation;
@@ -31,9 +32,10 @@ impl Kernel {
         call::explain(self, &request, candidate.as_ref(), None).await
     }
 
-    /// Says what critics and the policy in force have against a plan.
-    pub async fn check_plan(&self, path: &Path, text: &str, terms: &SessionTerms) -> Result<CheckedPlan, Stop> {
+    /// Says what critics and the policy in force have against each plan of a file. Terms under which no session could begin are refused as there.
+    pub async fn check_plans(&self, path: &Path, text: &str, terms: &SessionTerms) -> Result<Vec<CheckedPlan>, Stop> {
+        check_session_terms(terms)?;
         let zone = self.gate.policies.zone(&locate(path).await?)?.id;
-        session::check_plan(self, zone, text, terms).await
+        session::check_plans(self, zone, text, terms).await
     }
 }

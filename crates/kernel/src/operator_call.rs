@@ -1,5 +1,6 @@
 //! The operator's own call: gets a task and a room where it changes files, and offers what it wrote like any task.
 
+use crate::queue::TaskMarks;
 use crate::work::Tasks;
 use crate::{Kernel, call, episode, merge};
 use gate::{CallEnd, CallOutcome, JobTerms, Request};
@@ -9,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use tool::RunMode;
 use world::event::{TaskParked, TaskStarted};
-use world::{Fault, FaultKind, Mode, Pid, Refusal, Stop, Task, TaskId};
+use world::{Fault, FaultKind, Mode, Pid, Refusal, Stop, Task, TaskId, ZoneId};
 
 /// How an operator's call is to be made.
 #[derive(Clone, Debug, Default)]
@@ -42,6 +43,12 @@ impl CallReport {
 }
 
 impl Tasks {
+    /// A task that holds one call of the operator's own. It is queued and taken up in one commit: a crash leaves none that nobody begins.
+    async fn add_operator_call(&self, zone: ZoneId, prompt: String, discard: bool) -> Result<TaskId, Stop> {
+        let marks = TaskMarks { discard, is_begun: true, ..TaskMarks::default() };
+        Ok(self.enqueue(zone, Some(Pid::OPERATOR), Mode::Call, prompt, String::new(), 0, None, marks).await?.task)
+    }
+
     /// Takes up a parked call of the operator's own, if `id` is one.
     async fn resume_operator_call(&self, id: TaskId) -> Result<Option<TaskId>, Stop> {
         let task = self.ledger.task(id)?;

@@ -12,7 +12,7 @@ use ledger::unknown_task;
 use models::file_of;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use world::event::{BudgetSet, CassetteStarted, ReplayStarted, TaskNarrowed, TaskQueued, TaskScheduled, TaskTagged};
+use world::event::{BudgetSet, CassetteStarted, ReplayStarted, TaskNarrowed, TaskQueued, TaskScheduled, TaskStarted, TaskTagged};
 use world::{
     Budget, CallId, Code, Event, Fault, Missing, Mode, Pid, Process, ProcessState, Refusal, RefusalKind, Remedy, Stop, Task, TaskId,
     TaskPlacement, TaskState, ToolList, World, ZoneId, limits,
@@ -71,6 +71,8 @@ pub(crate) struct TaskMarks {
     pub budget: Option<Budget>,
     /// What it writes is dropped.
     pub discard: bool,
+    /// Whoever adds it has it in hand: it is taken up in the same commit.
+    pub is_begun: bool,
     /// A worker that has nothing to do takes it, or a new one, of at most so many.
     pub workers_max: Option<usize>,
     /// Whose a new worker is.
@@ -264,18 +266,12 @@ impl Tasks {
             events.extend(marks.budget.map(|budget| BudgetSet { pid, task: id, budget: Some(budget), by: "operator".into() }.into()));
             events.extend(marks.replays.map(|of| ReplayStarted { pid, task: id, of }.into()));
             events.extend(marks.record.then(|| CassetteStarted { pid, task: id, file: file_of(task) }.into()));
+            // Behind all that is said of a task that waits.
+            events.extend(marks.is_begun.then(|| TaskStarted { pid, task: id, episode: 1 }.into()));
             let interrupted = if disrupt { crate::interrupt::pausing(world, pid, task, now_ms, &mut events) } else { None };
             (events, Ok(Enqueued { task, is_enrolled, interrupted }))
         })?;
         Ok(pending.durable().await??)
-    }
-
-    /// A task that holds one call of the operator's own, already taken up.
-    pub(crate) async fn add_operator_call(&self, zone: ZoneId, prompt: String, discard: bool) -> Result<TaskId, Stop> {
-        let marks = TaskMarks { discard, ..TaskMarks::default() };
-        let id = self.enqueue(zone, Some(Pid::OPERATOR), Mode::Call, prompt, String::new(), 0, None, marks).await?.task;
-        self.ledger.record(world::event::TaskStarted { pid: Pid::OPERATOR, task: Some(id), episode: 1 }).await?;
-        Ok(id)
     }
 }
 

@@ -13,8 +13,21 @@ use world::{
 };
 
 /// Records that have something to say here.
-const KINDS: [&str; 10] =
-    ["task.", "session.", "planner.", "plan.", "step.", "limit.", "futility.", "context.", "delegation.", "lesson.recalled"];
+const KINDS: [&str; 13] = [
+    "task.",
+    "session.",
+    "planner.",
+    "plan.",
+    "step.",
+    "limit.",
+    "futility.",
+    "context.",
+    "delegation.",
+    "lesson.recalled",
+    "workspace.paused",
+    "workspace.resumed",
+    "workspace.closed",
+];
 /// Records that are read at a time.
 const PAGE_RECORDS: u64 = 1_000;
 
@@ -49,6 +62,8 @@ pub struct SessionReport {
     pub context: Option<(ContextVerdict, u64, u64)>,
     /// Limits that were reached: which, how much was used, how much there is.
     pub limits_reached: Vec<(String, u64, u64)>,
+    /// Who froze what runs in its sandbox, while that lasts.
+    pub frozen_by: Option<String>,
     is_planning: bool,
 }
 
@@ -143,6 +158,7 @@ impl SessionReport {
             futile: None,
             context: None,
             limits_reached: Vec::new(),
+            frozen_by: None,
             is_planning: true,
         }
     }
@@ -190,6 +206,8 @@ impl SessionReport {
                 let new: Vec<LessonId> = e.lessons.into_iter().filter(|lesson| !self.lessons.contains(lesson)).collect();
                 self.lessons.extend(new);
             }
+            Event::WorkspacePaused(e) => self.frozen_by = Some(e.by),
+            Event::WorkspaceResumed(_) | Event::WorkspaceClosed(_) => self.frozen_by = None,
             event => self.apply_step_or_task(seq, at_ms, event),
         }
     }

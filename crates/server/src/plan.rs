@@ -57,12 +57,15 @@ fn with_progress(step: StepView, reported: Option<&ReportedPlan>) -> StepView {
 }
 
 pub(crate) async fn check(kernel: &Kernel, params: PlanCheckParams) -> Result<PlanCheckResult, RpcError> {
-    let checked = kernel.check_plan(Path::new(&params.path), &params.text, &params.terms).await.map_err(rpc_error)?;
-    Ok(PlanCheckResult {
+    let checked = kernel.check_plans(Path::new(&params.path), &params.text, &params.terms).await.map_err(rpc_error)?;
+    let mut results = checked.into_iter().map(|checked| PlanCheckResult {
         plan: checked.plan.as_ref().map(|plan| plan_view(Some(plan), None)),
         findings: checked.findings,
         most: checked.most,
-    })
+        further: Vec::new(),
+    });
+    let first = results.next().ok_or_else(|| RpcError::new(ErrorCode::Internal, "no plan was looked at"))?;
+    Ok(PlanCheckResult { further: results.collect(), ..first })
 }
 
 /// Has a session plan and do nothing else, and gives its plan.

@@ -7,7 +7,7 @@ use crate::rpc_error::{fault_error, rpc_error};
 use crate::task::{added, continued};
 use crate::view::{self, TaskExtras};
 use kernel::{Kernel, NewSession, Reexecution};
-use report::SessionReport;
+use report::{SessionReport, calls_settled_until};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -114,9 +114,9 @@ pub(crate) fn show(kernel: &Kernel, params: &SessionShowParams) -> Result<Sessio
         limits_reached: Vec::new(),
     };
     if !params.brief {
-        let until_ms = params.until_seq.map(|until| time_of(kernel, task.id, until, seq)).transpose()?;
+        let until = params.until_seq.map(|until| time_of(kernel, task.id, until, seq).map(|at_ms| (until, at_ms))).transpose()?;
         let report = SessionReport::read(&kernel.ledger, task.id, params.until_seq).map_err(rpc_error)?;
-        fill(kernel, &mut shown, report, until_ms)?;
+        fill(kernel, &mut shown, report, until)?;
     }
     // After the world was looked at: whoever was told this record was told all that the world says.
     let newest = journal::Filter { task: Some(task.id.to_string()), limit: Some(1), reverse: true, ..journal::Filter::default() };
@@ -156,7 +156,7 @@ fn would_of(kernel: &Kernel, id: TaskId) -> Result<BTreeMap<CallId, String>, Rpc
 }
 
 /// Puts in what only the journal has; where it is told as it was, what the world says of now gives way.
-fn fill(kernel: &Kernel, shown: &mut SessionView, report: SessionReport, until_ms: Option<i64>) -> Result<(), RpcError> {
+fn fill(kernel: &Kernel, shown: &mut SessionView, report: SessionReport, until: Option<(u64, i64)>) -> Result<(), RpcError> {
     let text = report.plan_text(&kernel.ledger).map_err(rpc_error)?;
     shown.plan = report.plan.as_ref().map(|plan| plan_view(text.as_ref(), Some(plan)));
     if shown.terms.mode == SessionMode::DryRun {
@@ -165,9 +165,16 @@ fn fill(kernel: &Kernel, shown: &mut SessionView, report: SessionReport, until_m
             step.would = step.call.and_then(|call| would.get(&call).cloned());
         }
     }
-    if until_ms.is_some() {
-        (shown.status, shown.until_ms) = (report.status, until_ms);
+    let in_sandbox = |tool: &str| kernel.tools.registry.get(tool).is_some_and(|tool| tool.manifest().room == tool::Room::Sandbox);
+    for step in shown.plan.iter_mut().flat_map(|plan| &mut plan.steps) {
+        if step.status == Some(StepStatus::Running) && in_sandbox(&step.tool) {
+            step.frozen_by.clone_from(&report.frozen_by);
+        }
+    }
+    if let Some((until, at_ms)) = until {
+        (shown.status, shown.until_ms) = (report.status, Some(at_ms));
         as_it_was(&mut shown.task, &report);
+        shown.task.calls = calls_settled_until(&kernel.ledger, shown.task.task, until).map_err(rpc_error)?;
         (shown.seq, shown.iteration, shown.steps_made) = (report.seq, report.iteration, report.steps_made);
         shown.plan_number = report.plan.as_ref().map_or(0, |plan| plan.number);
         shown.plan_replaced = report.plan.as_ref().and_then(|plan| plan.replaced.clone());

@@ -293,6 +293,7 @@ pub(crate) fn task_view(known: &TaskExtras, world: &World, task: &Task) -> task:
         artifacts: crate::artifact::kept(task, known.usage(task.id).as_ref()),
         artifact_errors: crate::artifact::failed(task),
         outputs: Vec::new(),
+        session: task.session.is_some(),
     }
 }
 

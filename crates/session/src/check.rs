@@ -4,7 +4,7 @@ use crate::catalog::RegistryCatalog;
 use crate::{SessionHost, preflight};
 use gate::Request;
 use serde_json::Value;
-use workflow::{CriticContext, Plan, criticize};
+use workflow::{CriticContext, Plan, criticize, plan_documents};
 use world::{Pid, PlanCost, PlanFinding, SessionTerms, Stop, ZoneId};
 
 /// What was found of a plan.
@@ -17,9 +17,22 @@ pub struct CheckedPlan {
     pub most: Option<PlanCost>,
 }
 
+/// Looks at each plan of a file. One that holds none is looked at as one, to say so.
+pub async fn check_plans(host: &dyn SessionHost, zone: ZoneId, text: &str, terms: &SessionTerms) -> Result<Vec<CheckedPlan>, Stop> {
+    let mut plans = plan_documents(text);
+    if plans.is_empty() {
+        plans.push(String::new());
+    }
+    let mut checked = Vec::new();
+    for plan in plans {
+        checked.push(check_plan(host, zone, &plan, terms).await?);
+    }
+    Ok(checked)
+}
+
 /// Reads a plan and says what critics, the policy in force and the terms have against it. Nothing is recorded and nothing runs. The gate is asked as if the operator made each
 /// call: rules about sessions speak when the plan is carried out.
-pub async fn check_plan(host: &dyn SessionHost, zone: ZoneId, text: &str, terms: &SessionTerms) -> Result<CheckedPlan, Stop> {
+async fn check_plan(host: &dyn SessionHost, zone: ZoneId, text: &str, terms: &SessionTerms) -> Result<CheckedPlan, Stop> {
     let plan = match Plan::parse(text, terms.agentic) {
         Ok(plan) => plan,
         Err(findings) => return Ok(CheckedPlan { plan: None, findings, most: None }),

@@ -49,7 +49,8 @@ pub(crate) fn summary(task: &Task) -> String {
     let goal = session.plan.as_ref().map(|plan| plan.goal.as_str()).unwrap_or_default();
     let steps = |status: StepStatus| session.plan.iter().flat_map(|plan| plan.begun.values()).filter(|step| step.status == status).count();
     let (failed, skipped) = (steps(StepStatus::Failed), steps(StepStatus::Skipped));
-    let mut told = format!("{goal} ({} steps", session.steps_made);
+    let word = if session.steps_made == 1 { "step" } else { "steps" };
+    let mut told = format!("{goal} ({} {word}", session.steps_made);
     if failed > 0 {
         told.push_str(&format!(", {failed} failed"));
     }

@@ -36,7 +36,7 @@ mod work;
 
 pub use carry_out::STEPS_ABREAST;
 pub use catalog::RegistryCatalog;
-pub use check::{CheckedPlan, check_plan};
+pub use check::{CheckedPlan, check_plans};
 pub use host::{Foreseen, HostFuture, PREEMPTED, SessionHost};
 pub use meeting::writers;
 pub use new_session::{ForkStart, NewSession, SessionEnd};
@@ -46,4 +46,4 @@ pub use reexecute::{Reexecution, reexecute};
 pub use router::{Domain, route};
 pub use run::run;
 pub use slots::RoomSlots;
-pub use workflow::{SlotLimits, check_scope};
+pub use workflow::{SlotLimits, check_scope, scope_hint};

@@ -6,7 +6,7 @@ use crate::planner_spec::PlannerSpec;
 use crate::work::SessionWork;
 use crate::{HostFuture, SessionHost};
 use std::sync::Arc;
-use workflow::PlanningRequest;
+use workflow::{PlanningRequest, plan_documents};
 use world::event::SessionCreated;
 use world::{BrainSpec, Code, Event, Fault, FaultKind, Refusal, RetryCause, ReviewId, Stop, Task};
 
@@ -108,7 +108,7 @@ impl FilePlanner {
             _ => host.ledger().blob(&blob)?,
         };
         let text = String::from_utf8(bytes).map_err(|error| Fault::new(FaultKind::Brain, "the plan file is no text", error))?;
-        Ok(FilePlanner { plans: documents(&text) })
+        Ok(FilePlanner { plans: plan_documents(&text) })
     }
 }
 
@@ -123,35 +123,5 @@ impl Planner for FilePlanner {
         let plan = self.plans.get(asked).cloned();
         let none = move || PlannerFault::Failed(format!("the plan file has {count} plans and is asked for one more"));
         Box::pin(async move { plan.ok_or_else(none) })
-    }
-}
-
-/// The plans of a file: parts between lines of `---`.
-fn documents(text: &str) -> Vec<String> {
-    let mut all = vec![String::new()];
-    for line in text.lines() {
-        match all.last_mut() {
-            Some(_) if line.trim_end() == "---" => all.push(String::new()),
-            Some(last) => {
-                last.push_str(line);
-                last.push('\n');
-            }
-            None => {}
-        }
-    }
-    all.retain(|document| !document.trim().is_empty());
-    all
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_file_holds_one_plan_or_several() {
-        assert_eq!(documents("a: 1\n"), ["a: 1\n"]);
-        assert_eq!(documents("---\na: 1\n---\nb: 2\n"), ["a: 1\n", "b: 2\n"]);
-        assert_eq!(documents("text: |\n  ---\n"), ["text: |\n  ---\n"], "an indented line is content");
-        assert!(documents("\n---\n \n").is_empty());
     }
 }

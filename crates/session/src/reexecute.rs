@@ -5,7 +5,7 @@
 use crate::catalog::RegistryCatalog;
 use crate::outputs::{KeptPlan, StepOutputs, exact_value, has_mark, read_plan};
 use crate::resume::{RecordedEnds, lineage};
-use crate::step::{AttemptEnd, judge, judge_refusal};
+use crate::step::{AttemptEnd, judge, judge_lost, judge_refusal};
 use crate::work::SessionWork;
 use crate::{FILE_PLANNER, SessionHost};
 use gate::CallEnd;
@@ -31,7 +31,7 @@ pub struct Reexecution {
     pub divergence: Option<(u64, String)>,
 }
 
-const KINDS: [&str; 7] = ["plan.", "step.", "session.checkpointed", "call.admitted", "call.finished", "call.refused", "task."];
+const KINDS: [&str; 8] = ["plan.", "step.", "session.checkpointed", "call.admitted", "call.finished", "call.refused", "call.lost", "task."];
 /// Records that are read at once.
 const PAGE: u64 = 5_000;
 /// Critics that ask somebody else than the plan: what they said is taken as it was said.
@@ -69,6 +69,9 @@ struct Course {
     plan: Option<PlanAgain>,
     ends: RecordedEnds,
     refusals: HashMap<CallId, CallRefused>,
+    /// Calls of steps that change something, by plan and step, and the steps of which one was lost in a crash.
+    writes: HashMap<CallId, (u32, String)>,
+    cut_off: BTreeSet<(u32, String)>,
     /// What each step came to, as lines.
     told: Vec<String>,
 }
@@ -108,8 +111,18 @@ type Differs = Option<String>;
 
 impl Course {
     fn of(work: SessionWork) -> Course {
-        let (answer, found, plan, ends) = (None, Vec::new(), None, RecordedEnds::default());
-        Course { work, came: Reexecution::default(), answer, found, plan, ends, refusals: HashMap::new(), told: Vec::new() }
+        Course {
+            work,
+            came: Reexecution::default(),
+            answer: None,
+            found: Vec::new(),
+            plan: None,
+            ends: RecordedEnds::default(),
+            refusals: HashMap::new(),
+            writes: HashMap::new(),
+            cut_off: BTreeSet::new(),
+            told: Vec::new(),
+        }
     }
 
     /// What calls of the sessions came to that it goes on from.
@@ -152,6 +165,10 @@ impl Course {
                 self.ends.note(end);
                 None
             }
+            Event::CallLost(lost) => {
+                self.cut_off.extend(self.writes.remove(&lost.call));
+                None
+            }
             Event::CallRefused(refused) => {
                 self.refusals.insert(refused.call, refused);
                 None
@@ -166,15 +183,18 @@ impl Course {
     fn read_answer(&mut self, blob: &str, original: Option<&str>) -> Result<(), Stop> {
         let ledger = self.work.host.ledger();
         let exact = original.map(|name| ledger.exact(name)).transpose()?.flatten();
+        let is_whole = original.is_none() || exact.is_some();
         let bytes = match exact {
             Some(bytes) => Some(bytes),
             None => ledger.blob_if_kept(blob)?,
         };
-        self.answer = bytes.map(|bytes| {
+        let read = bytes.map(|bytes| {
             let text = String::from_utf8_lossy(&bytes).into_owned();
             let document = if self.work.terms.planner == FILE_PLANNER { Ok(text.as_str()) } else { read_response(&text) };
             document.and_then(|document| Plan::parse(document, self.work.terms.agentic))
         });
+        // Without its secrets an answer need not be a plan any more: nothing is said of it then.
+        self.answer = read.filter(|read| is_whole || read.is_ok());
         Ok(())
     }
 
@@ -229,6 +249,7 @@ impl Course {
     }
 
     fn begun(&mut self, begun: &StepStarted) -> Differs {
+        self.cut_off.remove(&(begun.plan, begun.step.clone()));
         let Some((plan, place)) = self.at(begun.plan, &begun.step) else { return Some(format!("step {} is of no plan", begun.step)) };
         let step = &plan.plan.steps[place];
         if begun.tool != step.tool_ref.name {
@@ -251,6 +272,9 @@ impl Course {
     fn admitted(&mut self, call: &CallAdmitted) -> Differs {
         let place = call.step.as_ref()?;
         self.came.calls += 1;
+        if !call.read_only {
+            self.writes.insert(call.call, (place.plan, place.step.clone()));
+        }
         let work = self.work.clone();
         let (plan, at) = self.at(place.plan, &place.step)?;
         let step = &plan.plan.steps[at];
@@ -267,6 +291,7 @@ impl Course {
         let Some((number, place)) = self.at(end.plan, &end.step).map(|(plan, place)| (plan.number, place)) else {
             return Ok(Some(format!("step {} is of no plan", end.step)));
         };
+        let was_lost = self.cut_off.contains(&(end.plan, end.step.clone()));
         let Some(plan) = self.plan.as_mut() else { return Ok(None) };
         let step = plan.plan.steps[place].clone();
         let mut output = String::new();
@@ -279,7 +304,8 @@ impl Course {
             let again = match (self.ends.end_of(&work, &step.tool_ref.name, call)?, self.refusals.get(&call)) {
                 (Some(came), _) => judged_again(&work, &self.ends, &step, end, came)?,
                 (None, Some(CallRefused { code, reason, rules, .. })) => {
-                    Some(judge_refusal(Some(call), &Refusal::new(*code, reason.clone()), rules))
+                    let refusal = Refusal::new(*code, reason.clone());
+                    Some(if was_lost { judge_lost(Some(call), &refusal) } else { judge_refusal(Some(call), &refusal, rules) })
                 }
                 (None, None) => None,
             };

@@ -72,7 +72,7 @@ pub(crate) async fn attempt(work: SessionWork, attempt: Attempt) -> AttemptEnd {
         // The end of a phase is no tool of the registry; the door knows it.
         if tool == PLAN_COMPLETE {
             return match work.host.call(&request).await {
-                Ok(outcome) => judge_outcome(&work, &step, outcome),
+                Ok(outcome) => judge_outcome(&work, &step, outcome, false),
                 Err(fault) => AttemptEnd::Broken(fault.into()),
             };
         }
@@ -83,10 +83,12 @@ pub(crate) async fn attempt(work: SessionWork, attempt: Attempt) -> AttemptEnd {
         let message = format!("`{tool}` has version {}, and the step wants {}", manifest.version, range.as_str());
         return AttemptEnd::failed(None, StepFailure::WrongVersion, message);
     }
+    let may_repeat = registered.reads_only(&request.input);
+    let is_doubtful = was_lost && !may_repeat;
     // Only what is done in earnest has a room.
     if manifest.room != Room::Sandbox || mode != RunMode::Live {
         return match work.host.call(&request).await {
-            Ok(outcome) => judge_outcome(&work, &step, outcome),
+            Ok(outcome) => judge_outcome(&work, &step, outcome, is_doubtful),
             Err(fault) => AttemptEnd::Broken(fault.into()),
         };
     }
@@ -102,9 +104,8 @@ pub(crate) async fn attempt(work: SessionWork, attempt: Attempt) -> AttemptEnd {
             return AttemptEnd::failed(None, StepFailure::DurationLimit, "the session's time was over before a sandbox was free");
         }
     };
-    let may_repeat = registered.reads_only(&request.input);
     match call_in_room(&work, &request, may_repeat, slot).await {
-        Ok(Some(outcome)) => judge_outcome(&work, &step, outcome),
+        Ok(Some(outcome)) => judge_outcome(&work, &step, outcome, is_doubtful),
         Ok(None) => AttemptEnd::Displaced,
         Err(stop) => AttemptEnd::Broken(stop),
     }
@@ -151,12 +152,20 @@ fn open_call(work: &SessionWork, request: &Request) -> Option<CallId> {
     known.ok().flatten()
 }
 
-fn judge_outcome(work: &SessionWork, step: &PlanStep, outcome: CallOutcome) -> AttemptEnd {
+/// `is_doubtful` is a call that was cut off before and may have changed something.
+fn judge_outcome(work: &SessionWork, step: &PlanStep, outcome: CallOutcome, is_doubtful: bool) -> AttemptEnd {
     let CallOutcome { call, end, rules, .. } = outcome;
     match &end {
+        CallEnd::Refused(refusal) if is_doubtful => judge_lost(call, refusal),
         CallEnd::Refused(refusal) => judge_refusal(call, refusal, &rules),
         _ => judge_exactly(work, step, call, end).unwrap_or_else(AttemptEnd::Broken),
     }
+}
+
+/// A write that a crash cut off and that is not made again, because a person or a rule says no: nobody knows what came of it, so it is not tried again either.
+pub(crate) fn judge_lost(call: Option<CallId>, refusal: &Refusal) -> AttemptEnd {
+    let message = format!("its call was cut off and may have taken effect; it is not made again: {}", refusal.reason);
+    AttemptEnd::failed(call, StepFailure::Lost, message)
 }
 
 /// What a refusal is for a step: the session's own terms are told from the policy.

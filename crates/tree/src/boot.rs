@@ -43,6 +43,7 @@ impl Tree {
         });
         resting.into_iter().for_each(|pid| self.take_up_tasks(pid));
         self.watch_brain_tasks();
+        self.finish_spawns();
         let undecided: Vec<(Pid, String)> = self.ledger.look(|world| {
             let waiting = world.processes.values().filter(|process| process.state.alive() && awaits_decision(process));
             waiting.map(|process| (process.pid, format!("{} (process {}) crashed", process.name, process.pid))).collect()

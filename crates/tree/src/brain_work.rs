@@ -5,6 +5,7 @@
 
 use crate::calls::{CallEffect, CallOrigin, TreeCall};
 use crate::end::{of_tree, own_children};
+use crate::execute::check_first;
 use crate::order::TaskOrder;
 use crate::{Tree, TreeCaller, TreeFuture};
 use gate::TreeRequest;
@@ -203,6 +204,7 @@ fn prompt(order: &TaskOrder) -> String {
 /// The records by which a task waits for a brain.
 fn queueing(world: &World, by: Pid, target: Pid, order: &TaskOrder, prompt: &str, original: Option<String>) -> Result<Vec<Event>, Refusal> {
     let process = of_tree(world, target)?;
+    check_first(process, order)?;
     let none = || Refusal::new(Code::WrongState, format!("process {target} works on no project"));
     let (program, zone) = process.program.as_deref().zip(process.zone).ok_or_else(none)?;
     let waiting = world.tasks.values().filter(|task| task.pid == target && task.state == TaskState::Queued).count();
@@ -219,6 +221,7 @@ fn queueing(world: &World, by: Pid, target: Pid, order: &TaskOrder, prompt: &str
         label: order.label.clone(),
         parent_task: order.parent_task.clone(),
         context: None,
+        is_first: order.is_first,
     };
     let queued = TaskQueued {
         pid,

@@ -277,6 +277,7 @@ pub fn log_line(request: LogRequest) -> Result<LogLine, Refusal> {
 /// A task of `execute_on`, under the label that its sender gave it.
 pub fn task_order(request: TaskRequest) -> TaskOrder {
     TaskOrder {
+        is_first: false,
         description: request.description,
         params: request.params.into_iter().collect(),
         timeout: said(request.timeout_seconds.into()).map(Duration::from_secs),

@@ -231,6 +231,7 @@ impl Tree {
         match spec.action {
             CronAction::Execute => {
                 let order = TaskOrder {
+                    is_first: false,
                     description: spec.description.clone(),
                     params: spec.params.clone(),
                     label: id.to_string(),

@@ -24,7 +24,8 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use world::event::{TaskFailed, TaskFinished, TaskQueued};
 use world::{
-    Code, Event, ExecuteOrder, ExecuteResult, Fault, FaultKind, Mode, Pid, ProgramRuntime, Refusal, Stop, Task, TaskId, TaskState, ZoneId,
+    Code, Event, ExecuteOrder, ExecuteResult, Fault, FaultKind, Mode, Pid, Process, ProgramRuntime, Refusal, Stop, Task, TaskId, TaskState,
+    ZoneId,
 };
 
 /// Bytes of a task's output that its record has; a longer one is a blob beside it.
@@ -81,6 +82,14 @@ enum TaskOutcome {
     },
     /// The kernel goes down before it began: it is queued, and the next kernel has it worked off.
     Left,
+}
+
+/// Refuses what a process does first where that is queued already: a spawn that a crash cut off is finished at boot, and whoever asked for it may ask again.
+pub(crate) fn check_first(process: &Process, order: &TaskOrder) -> Result<(), Refusal> {
+    match order.is_first && process.owes_first_to.is_none() {
+        true => Err(Refusal::new(Code::WrongState, format!("what process {} does first is queued already", process.pid))),
+        false => Ok(()),
+    }
 }
 
 impl Tree {
@@ -157,6 +166,7 @@ impl Tree {
         let call = TreeCall { by, tool: "proc.execute", input, about, read_only: false };
         let queued = self.commit_asked(call, asked, |world, _, _| {
             let process = of_tree(world, target)?;
+            check_first(process, &order)?;
             let limits = process.limits().copied().unwrap_or_default();
             if process.program.as_ref().is_some_and(|program| program.runtime == ProgramRuntime::Virtual) {
                 return Err(Refusal::new(Code::WrongState, format!("process {target} is virtual: nothing runs that could execute a task")));
@@ -176,6 +186,7 @@ impl Tree {
                 label: order.label.clone(),
                 parent_task: order.parent_task.clone(),
                 context: context.clone(),
+                is_first: order.is_first,
             };
             let queued = TaskQueued {
                 pid: target,

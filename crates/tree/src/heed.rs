@@ -49,11 +49,12 @@ impl Tree {
                 Event::BudgetWarned(warned) => {
                     let kind = if warned.used >= warned.cap { "budget_exceeded" } else { "budget_warning" };
                     let body = json!({ "pid": warned.pid, "what": warned.what, "used": warned.used, "cap": warned.cap });
-                    self.broadcast(warned.pid, kind, &body).await?;
+                    let told = self.told_of_cap.lock().remove(&(warned.pid, warned.what));
+                    self.broadcast(warned.pid, kind, &body, told).await?;
                 }
                 Event::BudgetAsked(asked) => {
                     let body = json!({ "pid": asked.of, "what": asked.what, "used": asked.used, "cap": asked.cap, "need": asked.need });
-                    self.broadcast(asked.pid, "budget_exceeded", &body).await?;
+                    self.broadcast(asked.pid, "budget_exceeded", &body, None).await?;
                 }
                 _ => {}
             }
@@ -64,11 +65,12 @@ impl Tree {
         Ok(())
     }
 
-    /// The kernel's word to a process of the tree and to those right below it.
-    pub(crate) async fn broadcast(&self, to: Pid, kind: &str, body: &Value) -> Result<(), Fault> {
+    /// The kernel's word to a process of the tree and to those right below it, but to none who has it already.
+    async fn broadcast(&self, to: Pid, kind: &str, body: &Value, told: Option<Pid>) -> Result<(), Fault> {
         let receivers = self.ledger.look(|world| {
             let own = world.processes.get(&to).filter(|process| process.program.is_some()).map(|process| process.pid);
-            own.into_iter().chain(world.live_children(to).map(|process| process.pid)).collect::<Vec<_>>()
+            let all = own.into_iter().chain(world.live_children(to).map(|process| process.pid));
+            all.filter(|pid| Some(*pid) != told).collect::<Vec<_>>()
         });
         for pid in receivers {
             let pending = self.ledger.commit(|world, now_ms| match notice(world, pid, kind, body.to_string().into_bytes(), now_ms) {

@@ -107,6 +107,8 @@ pub struct Tree {
     /// Tasks that somebody carries through until their outcome is on record, and those of them that a program works on.
     pub(crate) carried: watch::Sender<BTreeSet<TaskId>>,
     pub(crate) running: Mutex<HashMap<TaskId, execute::RunningTask>>,
+    /// Who was told with the record itself that a budget comes to its end, by whose it is and what of it: the others are told afterwards.
+    pub(crate) told_of_cap: Mutex<HashMap<(Pid, String), Pid>>,
     /// When processes ended that nobody has taken note of.
     pub(crate) ended: Mutex<HashMap<Pid, Instant>>,
     /// How programs are asked whether they still answer.
@@ -137,6 +139,7 @@ impl Tree {
             streams: Mutex::default(),
             carried: watch::Sender::default(),
             running: Mutex::default(),
+            told_of_cap: Mutex::default(),
             ended: Mutex::default(),
             heartbeats: Mutex::default(),
             session: program::session_stamp(),

@@ -80,13 +80,14 @@ impl Tree {
             for (pid, what, used, cap) in nearly(world, by) {
                 let kind = if used >= cap { "budget_exceeded" } else { "budget_warning" };
                 let body = json!({ "pid": pid, "what": what, "used": used, "cap": cap }).to_string().into_bytes();
-                events.push(Event::from(BudgetWarned { pid, task: None, what, used, cap }));
+                events.push(Event::from(BudgetWarned { pid, task: None, what: what.clone(), used, cap }));
                 // One record of a kind in a commit has the next number: others are told by the follower of the journal.
                 if arrivals.is_empty()
                     && let Some((sent, arrival)) = notice(world, by, kind, body, now_ms)
                 {
                     events.push(sent.into());
                     arrivals.push(arrival);
+                    self.told_of_cap.lock().insert((pid, what), by);
                 }
             }
             (events, arrivals)

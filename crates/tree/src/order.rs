@@ -53,6 +53,8 @@ pub struct TaskOrder {
     pub label: String,
     pub parent_task: Option<String>,
     pub context: Vec<u8>,
+    /// It is what its process was spawned to do first, which is queued once.
+    pub is_first: bool,
 }
 
 /// A message that is to be sent.

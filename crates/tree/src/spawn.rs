@@ -1,7 +1,8 @@
 //! A new process: judged and recorded as `proc.spawn`, then its program starts.
 //!
 //! **Invariant.** No lock is held while a program starts, so spawns at the same time run at the same time, and a program may spawn before it is
-//! ready itself. A process whose program does not start leaves nothing: what was set aside for it goes back, and the reason is on record.
+//! ready itself. A process whose program does not start leaves nothing: what was set aside for it goes back, and the reason is on record. What it was
+//! spawned to do is queued once, by this kernel or by the next.
 
 use crate::calls::{CallEffect, TreeCall};
 use crate::order::SpawnOrder;
@@ -12,6 +13,7 @@ use serde_json::json;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 use world::event::{ProcCollected, ProcSpawned, WorkerPinned};
 use world::{
     Code, CronAction, CronSpec, EndReason, Event, Fault, FaultKind, MissedRule, OverlapRule, Pid, ProcessExit, Program, ProgramLimits,
@@ -58,6 +60,12 @@ impl Tree {
             ProgramRuntime::Brain => {}
             _ => self.start_spawned(pid, unshown).await?,
         }
+        self.queue_first(by, pid, schedule, first).await?;
+        Ok(pid)
+    }
+
+    /// Queues what a process was spawned to do: its schedule, then its first task.
+    async fn queue_first(&self, by: Pid, pid: Pid, schedule: Option<ProgramSchedule>, first: Option<String>) -> Result<(), Stop> {
         if let Some(schedule) = schedule {
             self.add_schedule(by, pid, &schedule, first.as_deref()).await?;
         }
@@ -70,7 +78,34 @@ impl Tree {
                 }
             }
         }
-        Ok(pid)
+        Ok(())
+    }
+
+    /// At boot: has each process do what it was spawned for, where the last kernel went down before that was queued. In the name of who spawned it, or of its parent where
+    /// that one is gone.
+    pub(crate) fn finish_spawns(self: &Arc<Self>) {
+        let alive = |world: &World, pid: Pid| world.processes.get(&pid).is_some_and(|process| process.state.alive());
+        let owing: Vec<(Pid, Pid, Program)> = self.ledger.look(|world| {
+            let owing = world.processes.values().filter(|process| process.state.alive());
+            let owed = owing.filter_map(|process| {
+                let by = process.owes_first_to?;
+                let by = if alive(world, by) { by } else { process.parent? };
+                Some((process.pid, by, process.program.as_deref()?.clone()))
+            });
+            owed.collect()
+        });
+        for (pid, by, program) in owing {
+            let me = Arc::clone(self);
+            tokio::spawn(async move {
+                let finish = async {
+                    let first = me.original(&program).await?.initial_task;
+                    me.queue_first(by, pid, program.schedule.clone(), first).await
+                };
+                if let Err(stop) = finish.await {
+                    world::log!("skep: what process {pid} was spawned to do came to nothing: {stop}");
+                }
+            });
+        }
     }
 
     /// Starts the program of a new process; where that fails nothing of the process is left.
@@ -104,8 +139,13 @@ impl Tree {
 
     /// Has a process run at its times: each run is the task that it was spawned with.
     async fn add_schedule(&self, by: Pid, pid: Pid, schedule: &ProgramSchedule, first: Option<&str>) -> Result<(), Stop> {
+        let name = Program::schedule_name(pid);
+        // The last kernel went down behind it.
+        if self.ledger.look(|world| world.crons.values().any(|entry| entry.spec.target == pid && entry.spec.name == name)) {
+            return Ok(());
+        }
         let spec = CronSpec {
-            name: format!("schedule of process {pid}"),
+            name,
             expression: schedule.cron.clone(),
             timezone: String::new(),
             action: CronAction::Execute,
@@ -124,7 +164,7 @@ impl Tree {
     /// What a program does first, without anybody who waits for it.
     fn begin_first_task(&self, by: Pid, pid: Pid, description: String) {
         let Some(me) = self.me.upgrade() else { return };
-        let order = crate::TaskOrder { description, ..crate::TaskOrder::default() };
+        let order = crate::TaskOrder { description, is_first: true, ..crate::TaskOrder::default() };
         tokio::spawn(async move {
             // What came of it is on record with the task.
             if let Err(stop) = me.execute(by, pid, order, false).await {
@@ -181,7 +221,8 @@ impl Tree {
             "runtime": order.runtime.as_str(), "image": order.image, "tools": order.tools, "confined": order.confined,
         });
         let name = order.name.clone();
-        let program = program(order, original.clone());
+        let has_first = order.runtime != ProgramRuntime::Virtual && (order.initial_task.is_some() || order.schedule.is_some());
+        let program = Program { spawned_by: has_first.then_some(by), ..program(order, original.clone()) };
         let call = TreeCall { by, tool: "proc.spawn", input, about: Some(about), read_only: false };
         let spawned = self.commit_asked(call, asked, |world, _, _| {
             // It may have ended since the gate looked.

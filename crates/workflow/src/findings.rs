@@ -70,6 +70,11 @@ pub(crate) fn shown(text: &str) -> String {
     shown
 }
 
+/// A character that joins others or chooses how one is drawn: nothing of it is seen by itself, and names that differ by one look alike. Prose may have it.
+pub(crate) fn is_joiner(letter: char) -> bool {
+    matches!(letter, '\u{180b}'..='\u{180f}' | '\u{200c}' | '\u{200d}' | '\u{fe00}'..='\u{fe0f}')
+}
+
 /// A character that a terminal obeys or a reader does not see, line breaks and tabs among them.
 pub(crate) fn is_unseen(letter: char) -> bool {
     let directions = matches!(letter, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{206f}');

@@ -45,10 +45,10 @@ pub use lesson::{LessonDraft, RECALLED_MAX, RankedLesson, evicted_lessons, expir
 pub use order::{PRIORITY_HIGHEST, PRIORITY_LOWEST, PreemptionCall, RoomClaim, SlotLimits, SlotQueue, SlotTicket, effective_priority};
 pub use plan::{
     ARTIFACT_KINDS, FailurePolicy, Plan, PlanArtifact, PlanStep, SCHEMA_VERSION, STEP_RETRIES_MAX, STEP_TIMEOUT_MS_MAX,
-    STEP_TIMEOUT_MS_MIN, ToolRef,
+    STEP_TIMEOUT_MS_MIN, ToolRef, plan_documents,
 };
 pub use preempt::{MemoryUse, PreemptibleWork, Preemption, choose_victim, judge_preemption};
-pub use profile::{CallScope, ScopeVerdict, check_scope, judge_scope, tool_refusal};
+pub use profile::{CallScope, ScopeVerdict, check_scope, judge_scope, scope_hint, tool_refusal};
 pub use prompt::{
     AGENTIC_STEPS_MAX, PLAN_TOOL, PlannerPrompt, PlanningRequest, RecalledLesson, ToolDescription, plan_tool_schema, planner_prompt,
     tools_within,

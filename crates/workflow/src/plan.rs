@@ -6,6 +6,8 @@
 mod read;
 mod text;
 
+pub use text::plan_documents;
+
 use crate::criteria::Criterion;
 use crate::field::OutputRef;
 use crate::version::VersionRange;

@@ -171,6 +171,17 @@ pub fn check_scope(profile: &PolicyProfile, constraints: &PlanConstraints) -> Ve
     found.into_vec()
 }
 
+/// What would be right in the place of an entry that [`check_scope`] found.
+pub fn scope_hint(finding: &PlanFinding) -> &'static str {
+    match finding.at.split('[').next().unwrap_or_default() {
+        "allowed_paths" | "path_scope" => "name a file or folder of the project, such as `src` or `docs/**`",
+        "allowed_endpoints" => "name a host, such as `example.com` or `*.example.com:8443`",
+        "allowed_commands" => "name a program, such as `cargo`, or its first words, such as `git status`",
+        "tool_allowlist" | "tool_denylist" => "name a tool, such as `fs.read`, or all of a kind, such as `fs.*`",
+        _ => "write a comparison over the output of a step, such as `build.exit_code == 0`",
+    }
+}
+
 fn path_flaw(entry: &str) -> Option<String> {
     let folder = folder_of(entry);
     let is_plain = parts(folder).is_some() && !folder.contains(['*', '?', '[', '{', '!']) && !entry.chars().any(is_unseen);

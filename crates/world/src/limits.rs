@@ -176,6 +176,8 @@ pub const LESSON_SUMMARY_MAX: usize = 200;
 pub const ITERATIONS_REMEMBERED: usize = 64;
 /// Bytes of a plan that somebody wrote, or that is kept: ten thousand steps have half of that. What a planner answers with is shorter.
 pub const PLAN_BYTES_MAX: usize = 4_000_000;
+/// Tokens that a planner's context must hold at least: its instructions and one tool take nearly as many, and below that every look at it says that it is full.
+pub const PLANNER_CONTEXT_MIN: u64 = 500;
 /// Steps of a plan.
 pub const PLAN_STEPS_MAX: usize = 10_000;
 /// How deeply lists and maps of a plan may be nested: as deep as those of every file that people write.

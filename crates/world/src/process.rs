@@ -45,6 +45,9 @@ pub struct Process {
     /// Those who were above it and are gone, the nearest last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub former_parents: Vec<Pid>,
+    /// In whose name its first task or its schedule is to be queued, until that is on record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owes_first_to: Option<Pid>,
 }
 
 impl Process {

@@ -44,6 +44,9 @@ pub struct Program {
     /// What it does first, without its secrets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initial_task: Option<String>,
+    /// Who spawned it, where its first task or its schedule is to be queued in that one's name; records from before this was written down have nobody.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spawned_by: Option<crate::Pid>,
     /// It runs in a room. The operator may name one that does not.
     #[serde(default = "yes")]
     pub confined: bool,
@@ -54,6 +57,11 @@ pub struct Program {
 }
 
 impl Program {
+    /// What the entry of cron is called by which a process keeps its schedule.
+    pub fn schedule_name(pid: crate::Pid) -> String {
+        format!("schedule of process {pid}")
+    }
+
     /// A virtual process of this role and tier, without limits: whoever makes one fills in what it knows.
     pub fn new(role: ProcessRole, tier: Tier) -> Program {
         Program {
@@ -71,6 +79,7 @@ impl Program {
             budget: None,
             schedule: None,
             initial_task: None,
+            spawned_by: None,
             confined: true,
             supervision: Supervision::of(role),
             node: String::new(),
@@ -412,6 +421,9 @@ pub struct ExecuteOrder {
     /// Blob with what it is to know.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context: Option<String>,
+    /// It is what its process was spawned to do first.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_first: bool,
 }
 
 /// What came of such a task.

@@ -17,7 +17,7 @@ pub struct SingleQuestion<'a> {
     pub tools: &'a [ToolSpec],
     /// Tokens that the answer needs at least; it may have more where the model's context is large.
     pub output_tokens: u64,
-    /// Where reading stops: a text that is longer comes back cut, one byte or more behind this.
+    /// Where reading stops: an answer whose text and calls are longer comes back cut, one byte or more behind this, and as text.
     pub answer_bytes_max: usize,
 }
 
@@ -58,12 +58,14 @@ pub async fn ask_once(model: &dyn Model, question: &SingleQuestion<'_>) -> Resul
             Err(failure) => return Err(QuestionFailure { fault: failure.fault, retry_after: failure.retry_after }),
         };
         let mut decoder = StreamDecoder::new(info.dialect);
-        let mut text = String::new();
+        let (mut text, mut called) = (String::new(), String::new());
         while let Some(chunk) = response.body.chunk().await? {
-            text.push_str(&decoder.push(&chunk).map_err(send::decode_fault)?);
+            let piece = decoder.push_piece(&chunk).map_err(send::decode_fault)?;
+            text.push_str(&piece.text);
+            called.push_str(&piece.called);
             // Dropping the response ends the request.
-            if text.len() > question.answer_bytes_max {
-                return Ok(SingleAnswer { text, calls: Vec::new() });
+            if text.len() + called.len() > question.answer_bytes_max {
+                return Ok(SingleAnswer { text: text + &called, calls: Vec::new() });
             }
         }
         let (_, answer) = decoder.finish().map_err(send::decode_fault)?;

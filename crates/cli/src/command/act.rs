@@ -338,6 +338,15 @@ pub fn stop_code(cause: Option<RetryCause>) -> u8 {
     }
 }
 
+/// The exit code of a session that failed because this limit of its own is used up, such as `max_tokens`.
+pub fn limit_code(limit: &str) -> u8 {
+    match limit {
+        "max_duration_ms" => ErrorCode::Timeout.exit(),
+        "max_tokens" | "max_cost_micros" => ErrorCode::Exhausted.exit(),
+        _ => EXIT_FAILED,
+    }
+}
+
 /// The task once it has ended or waits for a person.
 async fn settled(kernel: &mut KernelClient, id: TaskId, console: &Console) -> Result<TaskView, CommandError> {
     let (label, word) = (format!("{id} works"), Mutex::default());

@@ -96,14 +96,25 @@ impl PlanArgs {
             Some(Action::Check { file, terms, place }) => {
                 let result = check(&file, *terms, &place, console).await?;
                 let passes = result.passes();
-                console.show(&result, |result| checked(&file, result, console.out.columns()));
+                console.show(&result, |result| {
+                    let each = result.each().zip(names(&file, result));
+                    apart(each.map(|(one, name)| checked(&name, &one, console.out.columns())))
+                });
                 if passes { OK } else { Ok(EXIT_FAILED) }
             }
             Some(Action::Show { file, all, place }) => {
                 let terms = TermsArgs::plain();
                 let result = check(&file, terms, &place, console).await?;
-                let Some(found) = &result.plan else { return Err(no_plan(&file, &result)) };
-                console.show(found, |found| plan::shown(found, (!all).then_some(ROWS_SHOWN)));
+                let mut plans = Vec::new();
+                for (one, name) in result.each().zip(names(&file, &result)) {
+                    let Some(found) = one.plan else { return Err(no_plan(&name, &one)) };
+                    plans.push(found);
+                }
+                let rows = (!all).then_some(ROWS_SHOWN);
+                match plans.as_slice() {
+                    [found] => console.show(found, |found| plan::shown(found, rows)),
+                    several => console.show(&several, |several| apart(several.iter().map(|found| plan::shown(found, rows)))),
+                }
                 OK
             }
             Some(Action::Run { file, task, detach, terms, place }) => {
@@ -120,10 +131,27 @@ async fn check(file: &Path, terms: TermsArgs, place: &PlaceArgs, console: &Conso
     Ok(console.wait("looking at it", kernel.call::<PlanCheck>(&params)).await?)
 }
 
+/// What each plan of a file is called: by the file, and by its number where there are several.
+fn names(file: &Path, result: &PlanCheckResult) -> Vec<String> {
+    let count = 1 + result.further.len();
+    let name = |number| if count == 1 { file.display().to_string() } else { format!("{}, plan {number} of {count}", file.display()) };
+    (1..=count).map(name).collect()
+}
+
+/// Pages one behind the other, with a blank line between them.
+fn apart(pages: impl Iterator<Item = Page>) -> Page {
+    pages
+        .reduce(|mut all, page| {
+            all.blank();
+            all.append(page);
+            all
+        })
+        .unwrap_or_default()
+}
+
 /// What a check says.
-fn checked(file: &Path, result: &PlanCheckResult, columns: Option<usize>) -> Page {
+fn checked(name: &str, result: &PlanCheckResult, columns: Option<usize>) -> Page {
     let mut page = plan::findings(&result.findings, columns);
-    let name = file.display().to_string();
     let blocking = result.findings.iter().filter(|finding| finding.blocks).count() as u64;
     page.push(match &result.plan {
         Some(found) if result.passes() => {
@@ -137,20 +165,23 @@ fn checked(file: &Path, result: &PlanCheckResult, columns: Option<usize>) -> Pag
     page
 }
 
-fn no_plan(file: &Path, result: &PlanCheckResult) -> CommandError {
+fn no_plan(name: &str, result: &PlanCheckResult) -> CommandError {
     let why = result.findings.iter().map(|finding| match finding.at.as_str() {
         "" => finding.message.clone(),
         at => format!("{at}: {}", finding.message),
     });
-    CommandError::new(ErrorCode::BadInput, format!("`{}` is no plan", file.display()))
+    CommandError::new(ErrorCode::BadInput, format!("`{name}` is no plan"))
         .why(why.collect::<Vec<_>>().join("\n"))
         .fix("`skep help plans` tells how plans are written")
 }
 
 impl MakeArgs {
     async fn run(self, console: &Console) -> ExitResult {
-        if let Some(out) = self.out.as_deref().filter(|out| out.as_os_str() != "-") {
-            refuse_existing(out)?;
+        // Before a planner is asked, which is paid for.
+        match self.out.as_deref() {
+            Some(out) if out.as_os_str() == "-" => {}
+            Some(out) => check_place(out)?,
+            None => check_place(Path::new(&format!(".skep-plan-{}", std::process::id())))?,
         }
         let text = prompt(self.task)?;
         let params = PlanMakeParams { path: self.place.folder(console, AbsentTree::Make).await?, text, terms: self.terms.terms(false)? };
@@ -189,13 +220,22 @@ fn refuse_existing(out: &Path) -> Result<(), CommandError> {
     }
 }
 
+/// Whether a file can be made here: it is, and goes again.
+fn check_place(out: &Path) -> Result<(), CommandError> {
+    refuse_existing(out)?;
+    let made = std::fs::File::create_new(out).and_then(|_| std::fs::remove_file(out));
+    made.map_err(|error| not_kept(out, &error))
+}
+
+fn not_kept(out: &Path, error: &std::io::Error) -> CommandError {
+    CommandError::new(ErrorCode::BadInput, format!("the plan cannot be kept in `{}`", out.display()))
+        .why(error)
+        .fix("name another place with `--out FILE`, or `--out -`")
+}
+
 /// Writes a file that is not there yet.
 fn write_new(out: &Path, text: &str) -> Result<(), CommandError> {
     refuse_existing(out)?;
     let written = std::fs::File::create_new(out).and_then(|mut file| file.write_all(format!("{text}\n").as_bytes()));
-    written.map_err(|error| {
-        CommandError::new(ErrorCode::Internal, format!("the plan cannot be kept in `{}`", out.display()))
-            .why(error)
-            .fix("name another place with `--out FILE`, or `--out -`")
-    })
+    written.map_err(|error| not_kept(out, &error))
 }

@@ -6,10 +6,11 @@ use crate::command::session::terms::TermsArgs;
 use crate::command_error::CommandError;
 use crate::console::{Console, ExitResult, OK};
 use crate::place::{AbsentTree, PlaceArgs};
+use crate::show::measure::count;
 use crate::show::{Line, Page};
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use wire::limits::INPUT_BYTES_MAX;
+use wire::limits::PLAN_BYTES_MAX;
 use wire::method::session::SessionStartParams;
 use wire::method::task::TaskAddResult;
 use wire::table::SessionStart;
@@ -101,7 +102,7 @@ pub fn started(added: &TaskAddResult) -> Page {
 /// The text of a plan file, which the kernel reads.
 pub fn plan_text(file: &Path) -> Result<String, CommandError> {
     let what = || format!("cannot read the plan `{}`", file.display());
-    let limit = INPUT_BYTES_MAX as u64 + 1;
+    let limit = PLAN_BYTES_MAX as u64 + 1;
     let mut text = String::new();
     let read = match file.as_os_str() == "-" {
         true => std::io::stdin().take(limit).read_to_string(&mut text),
@@ -111,9 +112,9 @@ pub fn plan_text(file: &Path) -> Result<String, CommandError> {
         let code = if error.kind() == std::io::ErrorKind::NotFound { ErrorCode::NotFound } else { ErrorCode::BadInput };
         CommandError::new(code, what()).why(error).fix("name a plan in YAML or JSON; `skep help plans` tells how one is written")
     })?;
-    if text.len() > INPUT_BYTES_MAX {
+    if text.len() > PLAN_BYTES_MAX {
         return Err(CommandError::new(ErrorCode::TooLarge, what())
-            .why(format!("it is longer than {INPUT_BYTES_MAX} bytes"))
+            .why(format!("it is longer than {} bytes", count(PLAN_BYTES_MAX as u64)))
             .fix("write a shorter plan"));
     }
     Ok(text)

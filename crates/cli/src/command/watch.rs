@@ -2,7 +2,7 @@
 
 pub mod watched;
 
-use crate::command::act::{stop_code, worker};
+use crate::command::act::{limit_code, stop_code, worker};
 use crate::command::log::records;
 use crate::command::review::ask::{self, AnswerOutcome, Asker};
 use crate::command_error::CommandError;
@@ -77,7 +77,7 @@ impl WatchArgs {
             }
             None => Some(self.attach(kernel, &mut story).await?),
         };
-        let (None, Some(watched)) = (story.ended, &mut watched) else { return Ok(story.ended.unwrap_or_default()) };
+        let (None, Some(watched)) = (story.end.exit_code, &mut watched) else { return Ok(story.end.exit_code.unwrap_or_default()) };
         let mut foot = Foot::open(console).await;
         let mut tick = tokio::time::interval(Duration::from_millis(TICK_MS));
         loop {
@@ -120,7 +120,7 @@ impl WatchArgs {
                     .fix("the same command starts a kernel again; unfinished tasks go on then"));
             };
             story.print(&line);
-            if let Some(exit) = story.ended {
+            if let Some(exit) = story.end.exit_code {
                 return Ok(exit);
             }
         }
@@ -153,16 +153,30 @@ impl WatchArgs {
 
 /// How a task has ended, by its records.
 fn exit_code_of(lines: &[String]) -> Option<u8> {
-    lines.iter().filter_map(|line| ParsedRecord::parse(line)).fold(None, |ended, record| exit_code_after(&record, ended))
+    let mut end = WatchedEnd::default();
+    lines.iter().filter_map(|line| ParsedRecord::parse(line)).for_each(|record| end.add(&record));
+    end.exit_code
 }
 
-fn exit_code_after(record: &ParsedRecord, before: Option<u8>) -> Option<u8> {
-    match &record.event {
-        Some(Event::TaskFinished(_)) => Some(0),
-        Some(Event::TaskStopped(e)) => Some(stop_code(Some(e.cause))),
-        Some(Event::TaskFailed(_) | Event::TaskCancelled(_)) => Some(EXIT_FAILED),
-        Some(Event::TaskContinued(_)) => None,
-        _ => before,
+/// How a task ended, as its records tell it one after the other.
+#[derive(Clone, Copy, Debug, Default)]
+struct WatchedEnd {
+    exit_code: Option<u8>,
+    /// What a failure would be, where a limit of its own is on record as reached.
+    at_limit: Option<u8>,
+}
+
+impl WatchedEnd {
+    fn add(&mut self, record: &ParsedRecord) {
+        match &record.event {
+            Some(Event::LimitExceeded(e)) => self.at_limit = Some(limit_code(&e.limit)),
+            Some(Event::TaskFinished(_)) => self.exit_code = Some(0),
+            Some(Event::TaskStopped(e)) => self.exit_code = Some(stop_code(Some(e.cause))),
+            Some(Event::TaskFailed(_)) => self.exit_code = Some(self.at_limit.unwrap_or(EXIT_FAILED)),
+            Some(Event::TaskCancelled(_)) => self.exit_code = Some(EXIT_FAILED),
+            Some(Event::TaskContinued(_)) => *self = WatchedEnd::default(),
+            _ => {}
+        }
     }
 }
 
@@ -207,15 +221,23 @@ struct Follower<'a> {
     transcript: Transcript,
     /// Questions that may still be open.
     asks: VecDeque<ReviewId>,
-    /// Set when the one task has ended.
-    ended: Option<u8>,
+    /// Of the one task.
+    end: WatchedEnd,
     footer: Footer,
 }
 
 impl<'a> Follower<'a> {
     fn new(task: Option<TaskId>, console: &'a Console) -> Follower<'a> {
         let footer = Footer::new(console.err);
-        Follower { console, task, names: BTreeMap::new(), transcript: Transcript::default(), asks: VecDeque::new(), ended: None, footer }
+        Follower {
+            console,
+            task,
+            names: BTreeMap::new(),
+            transcript: Transcript::default(),
+            asks: VecDeque::new(),
+            end: WatchedEnd::default(),
+            footer,
+        }
     }
 
     fn open(&self, tasks: &[TaskView], who: Option<&str>) {
@@ -260,7 +282,7 @@ impl<'a> Follower<'a> {
     fn print(&mut self, line: &str) {
         let Some(record) = ParsedRecord::parse(line) else { return };
         if self.task.is_some() {
-            self.ended = exit_code_after(&record, self.ended);
+            self.end.add(&record);
         }
         self.take_note(&record);
         if self.console.json {

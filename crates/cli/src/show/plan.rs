@@ -26,6 +26,8 @@ pub enum StepPhase {
     /// It begins when there is room.
     Ready,
     Running,
+    /// It runs, and its sandbox is frozen.
+    Frozen,
     /// A person must answer before it goes on.
     Asks,
     /// Its session came to its end while it ran.
@@ -41,6 +43,7 @@ impl StepPhase {
             StepPhase::Waits => Line::new().faint("·"),
             StepPhase::Ready => Line::new().plain("◌"),
             StepPhase::Running => Line::new().name("●"),
+            StepPhase::Frozen => Line::new().wait("◐"),
             StepPhase::Asks => Line::new().wait("◍"),
             StepPhase::CutOff => Line::new().wait("⊘"),
             StepPhase::Succeeded => Line::new().good("✓"),
@@ -54,6 +57,7 @@ impl StepPhase {
             StepPhase::Waits => "to come",
             StepPhase::Ready => "ready",
             StepPhase::Running => "running",
+            StepPhase::Frozen => "frozen",
             StepPhase::Asks => "asking",
             StepPhase::CutOff => "cut off",
             StepPhase::Succeeded => "done",
@@ -99,6 +103,7 @@ pub fn phases(plan: &PlanView, course: PlanCourse) -> Vec<StepPhase> {
     let phase = |step: &StepView| match step.status {
         Some(StepStatus::Running) if course == PlanCourse::Asking => StepPhase::Asks,
         Some(StepStatus::Running) if course == PlanCourse::Over => StepPhase::CutOff,
+        Some(StepStatus::Running) if step.frozen_by.is_some() => StepPhase::Frozen,
         Some(StepStatus::Running) => StepPhase::Running,
         Some(StepStatus::Succeeded) => StepPhase::Succeeded,
         Some(StepStatus::Failed) => StepPhase::Failed,
@@ -166,6 +171,9 @@ fn took(step: &StepView, now_ms: i64) -> String {
 fn told(step: &StepView) -> Line {
     let tries = if step.attempts > 1 { format!("  try {} of {}", step.attempts, step.max_retries + 1) } else { String::new() };
     let line = Line::new().plain(&step.title).faint(tries);
+    if let Some(by) = &step.frozen_by {
+        return line.wait("  ").wait(frozen(by));
+    }
     match &step.error {
         Some(error) if step.status == Some(StepStatus::Skipped) => line.faint(format!("  {}", error.message)),
         Some(error) => line.bad(format!("  {}: ", error.code)).plain(&error.message),
@@ -175,10 +183,26 @@ fn told(step: &StepView) -> Line {
     }
 }
 
+/// Why what a step runs stands still.
+pub fn frozen(by: &str) -> String {
+    match by {
+        "kernel" => "frozen: a session of higher priority has its place".to_owned(),
+        by => format!("frozen by {by}"),
+    }
+}
+
 /// `3 of 12 done, 2 running, 1 ready, 1 failed`
 pub fn tally(phases: &[StepPhase]) -> String {
     let of = |wanted: StepPhase| phases.iter().filter(|phase| **phase == wanted).count() as u64;
-    let rest = [StepPhase::Running, StepPhase::Asks, StepPhase::CutOff, StepPhase::Ready, StepPhase::Failed, StepPhase::Skipped];
+    let rest = [
+        StepPhase::Running,
+        StepPhase::Frozen,
+        StepPhase::Asks,
+        StepPhase::CutOff,
+        StepPhase::Ready,
+        StepPhase::Failed,
+        StepPhase::Skipped,
+    ];
     let rest = rest.into_iter().filter(|phase| of(*phase) > 0).map(|phase| format!("{} {}", count(of(phase)), phase.word()));
     let done = format!("{} of {} done", count(of(StepPhase::Succeeded)), count(phases.len() as u64));
     std::iter::once(done).chain(rest).collect::<Vec<_>>().join(", ")
@@ -279,6 +303,18 @@ pub(crate) mod tests {
         assert_eq!(tally(&phases(&plan(), PlanCourse::Going)), "2 of 7 done, 1 running, 1 ready, 1 failed, 1 skipped");
         assert!(tally(&phases(&plan(), PlanCourse::Asking)).contains("1 asking"));
         assert_eq!(tally(&phases(&plan(), PlanCourse::Over)), "2 of 7 done, 1 cut off, 1 failed, 1 skipped");
+    }
+
+    #[test]
+    fn a_frozen_step_is_not_shown_as_running() {
+        let mut plan = plan();
+        plan.steps[2].frozen_by = Some("kernel".into());
+        let options = DrawOptions { now_ms: 10_000, rows: None, course: PlanCourse::Going };
+        let text = graph(&plan, options).render(false, Some(120));
+        assert!(text.contains("◐ join") && text.contains("Join both  try 2 of 3  frozen: a session of higher priority"), "{text}");
+        assert_eq!(tally(&phases(&plan, PlanCourse::Going)), "2 of 7 done, 1 frozen, 1 ready, 1 failed, 1 skipped");
+        // One that was cut off is not frozen any more.
+        assert!(tally(&phases(&plan, PlanCourse::Over)).contains("1 cut off"));
     }
 
     #[test]

@@ -4,14 +4,14 @@ mod detail;
 mod event;
 mod progress;
 
-use super::measure::{ago, count, dollars};
+use super::measure::{ago, count, dollars, plural};
 use super::task::quoted;
 use super::{Line, Page, Tone, table};
 use wire::SessionStatus;
 use wire::method::session::{SessionReplayResult, SessionRow, SessionView};
 use wire::method::task::{TaskContinueResult, TaskUsageView};
 
-pub use detail::{detail, failed, next_step};
+pub use detail::{detail, failed};
 pub use event::event_line;
 pub use progress::{SessionChange, SessionProgress};
 
@@ -95,16 +95,16 @@ pub fn resumed(result: &TaskContinueResult) -> Page {
 
 /// What came of a replay.
 pub fn replayed(result: &SessionReplayResult) -> Page {
-    let what = format!("{} records, {} steps", count(result.records), count(result.steps));
+    let what = format!("{}, {}", plural(result.records, "record"), plural(result.steps, "step"));
     let difference = result.again.as_ref().and_then(|again| again.difference.as_deref());
     if result.findings.is_empty() && difference.is_none() {
         let mut page = Page(vec![Line::new().good("✓ ").name(result.of.to_string()).plain(format!(" holds: {what}, nothing differs"))]);
         if let Some(again) = &result.again {
             let what = format!(
-                "{} plans, {} steps and {} calls follow; {}",
-                count(again.plans),
-                count(again.steps),
-                count(again.calls),
+                "{}, {} and {} follow; {}",
+                plural(again.plans, "plan"),
+                plural(again.steps, "step"),
+                plural(again.calls, "call"),
                 again.digest
             );
             page.because("again", &what);
@@ -162,6 +162,7 @@ pub(crate) mod tests {
 
     pub(crate) fn view() -> SessionView {
         let mut shown = task(4, TaskStatus::Running);
+        shown.session = true;
         (shown.prompt, shown.process, shown.usage) = ("report the prices".into(), "session.4".into(), Some(usage(20_000)));
         SessionView {
             task: shown,

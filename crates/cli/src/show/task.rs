@@ -281,6 +281,7 @@ pub(crate) mod tests {
             artifacts: Default::default(),
             artifact_errors: Default::default(),
             outputs: Vec::new(),
+            session: false,
         }
     }
 
@@ -406,15 +407,5 @@ task task-1
             at(Some(120)).contains("├─ prompt      \"implement auth for the whole of the service, with sessions that end after an hour\n")
         );
         assert_eq!(at(None), at(Some(120)));
-    }
-
-    #[test]
-    fn every_open_task_has_a_next_step() {
-        let step = |state, merge| next_step(&TaskView { merge, ..task(7, state) });
-        assert_eq!(step(TaskStatus::Running, None).unwrap(), "skep watch task-7");
-        assert_eq!(step(TaskStatus::Parked, None).unwrap(), "skep review show r-3, then skep review allow r-3 or deny r-3");
-        assert_eq!(step(TaskStatus::Parked, Some(MergeState::Proposed)).unwrap(), "skep diff task-7, then skep merge task-7");
-        assert_eq!(step(TaskStatus::Failed, None).unwrap(), "skep log task-7 tells what it did; skep retry task-7");
-        assert_eq!(step(TaskStatus::Done, None), None);
     }
 }

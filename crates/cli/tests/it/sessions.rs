@@ -5,7 +5,7 @@ use crate::common::screen::Screen;
 use crate::common::{Site, text};
 use serde_json::Value;
 
-const POLICY: &str = "capabilities:\n- {name: all, match: {syscall: '*'}, action: allow, reason: a test}\n\
+pub(crate) const POLICY: &str = "capabilities:\n- {name: all, match: {syscall: '*'}, action: allow, reason: a test}\n\
     - {name: merges, match: {syscall: merge.apply}, action: require_review, reason: look}\n\
     - {name: asked, match: {syscall: fs.write, path_glob: 'asked/**'}, action: require_review, reason: look at it}\n\
     - {name: secret, match: {syscall: fs.write, path_glob: 'secret/**'}, action: deny, reason: it is secret}\n";
@@ -20,14 +20,14 @@ steps:
   - {step_id: keep, title: keep a copy, tool_ref: {name: fs.write}, input: {path: NOTES.md}, input_from: {content: look.content}}
 ";
 
-fn site() -> Site {
+pub(crate) fn site() -> Site {
     let site = Site::new(&[(".skep/policy.yaml", POLICY), ("README.md", "hello\n")]);
     site.trust();
     site
 }
 
 /// A plan file outside of the project.
-fn plan(site: &Site, name: &str, text: &str) -> String {
+pub(crate) fn plan(site: &Site, name: &str, text: &str) -> String {
     let path = site.folder.path().join(name);
     std::fs::write(&path, text).unwrap();
     path.display().to_string()
@@ -306,6 +306,11 @@ fn a_story_is_told_from_any_record_and_holds() {
     assert_eq!((&before["status"], &before["steps"]["succeeded"]), (&"running".into(), &1.into()));
     assert_eq!(steps(&before).last().unwrap(), &("keep".to_owned(), "-".to_owned()));
     assert_eq!((&before["task"]["state"], &before["task"]["summary"]), (&"running".into(), &Value::Null), "{before}");
+    // Calls are counted as they were, too.
+    let ended = |records: &[Value]| records.iter().filter(|record| record["type"] == "call.finished").count() as u64;
+    let until: Vec<Value> = all.iter().filter(|record| record["seq"].as_u64() <= Some(begun)).cloned().collect();
+    assert_eq!(before["task"]["calls"].as_u64(), Some(ended(&until)), "{before}");
+    assert!(ended(&until) < 3 && site.json(&["session", "show", "task-1"])["task"]["calls"] == 3, "the control");
     let shown = site.ok(&["session", "show", "task-1", "--until", &begun.to_string()]);
     assert!(!shown.contains("─ summary ") && !shown.contains("─ next ") && !shown.contains("no model"), "{shown}");
     let now = site.ok(&["session", "show", "task-1"]);
@@ -356,7 +361,7 @@ on "what the README says"
 "#;
 
 /// A site where a script is the model that plans.
-fn planned_site() -> Site {
+pub(crate) fn planned_site() -> Site {
     let site = Site::new(&[(".skep/policy.yaml", POLICY), ("README.md", "hello\n")]);
     std::fs::create_dir(site.home()).unwrap();
     let answers = site.folder.path().join("answers.txt");

@@ -103,7 +103,7 @@ pub(super) struct AnthropicDecoder {
 }
 
 impl EventDecoder for AnthropicDecoder {
-    fn push(&mut self, event: Value) -> Result<String, DecodeError> {
+    fn push(&mut self, event: Value, called: &mut String) -> Result<String, DecodeError> {
         match text_of(&event, "type") {
             "message_start" => {
                 let usage = &event["message"]["usage"];
@@ -113,6 +113,9 @@ impl EventDecoder for AnthropicDecoder {
             }
             "content_block_start" => {
                 let block = event["content_block"].clone();
+                if block["input"].as_object().is_some_and(|input| !input.is_empty()) {
+                    called.push_str(&arguments_text(&block["input"]));
+                }
                 let text = text_of(&block, "text").to_owned();
                 self.blocks.push((block, text.clone()));
                 return Ok(text);
@@ -127,7 +130,10 @@ impl EventDecoder for AnthropicDecoder {
                         grown.push_str(text_of(delta, "text"));
                         return Ok(text_of(delta, "text").to_owned());
                     }
-                    "input_json_delta" => grown.push_str(text_of(delta, "partial_json")),
+                    "input_json_delta" => {
+                        grown.push_str(text_of(delta, "partial_json"));
+                        called.push_str(text_of(delta, "partial_json"));
+                    }
                     "thinking_delta" => grown.push_str(text_of(delta, "thinking")),
                     "signature_delta" => block["signature"] = delta["signature"].clone(),
                     _ => {}

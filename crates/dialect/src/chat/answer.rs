@@ -114,7 +114,7 @@ pub(super) struct ChatDecoder {
 }
 
 impl ChatDecoder {
-    fn push_call(&mut self, call: &Value) -> Result<(), DecodeError> {
+    fn push_call(&mut self, call: &Value, called: &mut String) -> Result<(), DecodeError> {
         let (id, name) = (text_of(call, "id"), text_of(&call["function"], "name"));
         let mut at = call["index"].as_u64().map_or(self.calls.len(), |index| index as usize);
         // Some servers number every call 0; a new id is a new call.
@@ -135,20 +135,22 @@ impl ChatDecoder {
             }
         }
         // A few send them as an object.
-        found.2.push_str(&arguments_text(&call["function"]["arguments"]));
+        let arguments = arguments_text(&call["function"]["arguments"]);
+        found.2.push_str(&arguments);
+        called.push_str(&arguments);
         Ok(())
     }
 }
 
 impl EventDecoder for ChatDecoder {
-    fn push(&mut self, event: Value) -> Result<String, DecodeError> {
+    fn push(&mut self, event: Value, called: &mut String) -> Result<String, DecodeError> {
         if event["error"].is_object() {
             return Err(DecodeError::coded(&event["error"]));
         }
         self.input_tokens = event["usage"]["prompt_tokens"].as_u64().or(self.input_tokens);
         let choice = &event["choices"][0];
         for call in choice["delta"]["tool_calls"].as_array().into_iter().flatten() {
-            self.push_call(call)?;
+            self.push_call(call, called)?;
         }
         match choice["finish_reason"].as_str() {
             Some("length") => self.stop = Some(StopReason::Length),

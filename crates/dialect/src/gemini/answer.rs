@@ -107,7 +107,7 @@ impl GeminiDecoder {
 }
 
 impl EventDecoder for GeminiDecoder {
-    fn push(&mut self, event: Value) -> Result<String, DecodeError> {
+    fn push(&mut self, event: Value, called: &mut String) -> Result<String, DecodeError> {
         if event["error"].is_object() {
             return Err(DecodeError::coded(&event["error"]));
         }
@@ -123,7 +123,9 @@ impl EventDecoder for GeminiDecoder {
                 if part["thoughtSignature"].is_string() {
                     self.parts.push(TurnPart::raw(DIALECT, part.clone()));
                 }
-                self.parts.push(TurnPart::call("", text_of(function, "name"), &arguments_text(&function["args"])));
+                let arguments = arguments_text(&function["args"]);
+                called.push_str(&arguments);
+                self.parts.push(TurnPart::call("", text_of(function, "name"), &arguments));
             } else if part["thought"] != Value::Bool(true) {
                 said.push_str(text_of(part, "text"));
             }

@@ -176,13 +176,25 @@ pub(super) struct ResponsesDecoder {
     parts: Vec<TurnPart>,
     /// Why it stopped, and what the request took of the context.
     end: Option<(StopReason, Option<u64>)>,
+    /// The call that is open came piece by piece.
+    is_streamed: bool,
 }
 
 impl EventDecoder for ResponsesDecoder {
-    fn push(&mut self, event: Value) -> Result<String, DecodeError> {
+    fn push(&mut self, event: Value, called: &mut String) -> Result<String, DecodeError> {
         match text_of(&event, "type") {
             "response.output_text.delta" => return Ok(text_of(&event, "delta").to_owned()),
-            "response.output_item.done" => self.parts.extend(part(&event["item"])),
+            "response.function_call_arguments.delta" => {
+                called.push_str(text_of(&event, "delta"));
+                self.is_streamed = true;
+            }
+            "response.output_item.done" => {
+                // Arguments that came piece by piece are here once more.
+                if text_of(&event["item"], "type") == "function_call" && !std::mem::take(&mut self.is_streamed) {
+                    called.push_str(&arguments_text(&event["item"]["arguments"]));
+                }
+                self.parts.extend(part(&event["item"]));
+            }
             "response.completed" => self.end = Some((StopReason::EndTurn, input_tokens(&event))),
             "response.incomplete" => {
                 let stop = match text_of(&event["response"]["incomplete_details"], "reason") {

@@ -69,6 +69,7 @@ pub(super) async fn wait(tree: &Tree, speaker: GrpcSpeaker, request: &WaitChildR
 pub(super) async fn execute(tree: &Tree, speaker: GrpcSpeaker, request: ExecuteTaskRequest) -> ExecuteTaskResponse {
     let target = Pid(request.target_pid);
     let order = TaskOrder {
+        is_first: false,
         label: contract::task_label(target, &request.description),
         description: request.description,
         params: request.params.into_iter().collect(),

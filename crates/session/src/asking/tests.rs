@@ -6,25 +6,31 @@ use brain::model::{ModelFault, ModelInfo, ModelResponse, Purpose, ResponseBody};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use world::ReviewId;
 
 /// What a server does with one request.
 #[derive(Clone)]
 enum Reply {
     Says(&'static str),
+    /// A call of `submit_plan`, with so many pieces of ten bytes as its arguments.
+    Calls(usize),
     Status(u16),
     Fails(RetryClass),
     Never,
 }
 
 /// A server that answers with these, one after the other, and with the last for ever.
-struct Server(Mutex<VecDeque<Reply>>);
+struct Server(Mutex<VecDeque<Reply>>, Arc<AtomicUsize>);
 
-struct Body(Option<String>);
+/// Chunks that it has, and those that were taken.
+struct Body(VecDeque<String>, Arc<AtomicUsize>);
 
 impl ResponseBody for Body {
     fn chunk(&mut self) -> Pin<Box<dyn Future<Output = Result<Option<bytes::Bytes>, ModelFault>> + Send + '_>> {
-        let chunk = self.0.take().map(bytes::Bytes::from);
+        let chunk = self.0.pop_front().map(bytes::Bytes::from);
+        self.1.fetch_add(usize::from(chunk.is_some()), Ordering::Relaxed);
         Box::pin(async move { Ok(chunk) })
     }
 }
@@ -36,19 +42,29 @@ impl Model for Server {
 
     fn send(&self, _: Purpose, _: String, _: Vec<u8>) -> Pin<Box<dyn Future<Output = Result<ModelResponse, ModelFault>> + Send + '_>> {
         let mut replies = self.0.lock();
+        let taken = self.1.clone();
         let reply = if replies.len() > 1 { replies.pop_front() } else { replies.front().cloned() };
         Box::pin(async move {
-            let (status, body) = match reply.unwrap_or(Reply::Never) {
+            let (status, chunks) = match reply.unwrap_or(Reply::Never) {
                 Reply::Never => std::future::pending().await,
                 Reply::Fails(retry) => return Err(ModelFault { what: "it failed".into(), retry, hint: None }),
-                Reply::Status(status) => (status, r#"{"error": {"message": "not now"}}"#.to_owned()),
+                Reply::Status(status) => (status, vec![r#"{"error": {"message": "not now"}}"#.to_owned()]),
                 Reply::Says(text) => {
                     let delta = serde_json::json!({"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": null}]});
                     let end = serde_json::json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]});
-                    (200, format!("data: {delta}\n\ndata: {end}\n\ndata: [DONE]\n\n"))
+                    (200, vec![format!("data: {delta}\n\ndata: {end}\n\ndata: [DONE]\n\n")])
+                }
+                Reply::Calls(pieces) => {
+                    let delta = |n: usize| {
+                        let function = serde_json::json!({"name": if n == 0 { "submit_plan" } else { "" }, "arguments": "0123456789"});
+                        serde_json::json!({"choices": [{"index": 0, "delta": {"tool_calls": [{"index": 0, "id": "c", "function": function}]}, "finish_reason": null}]})
+                    };
+                    let end = serde_json::json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]});
+                    let pieces = (0..pieces).map(|n| format!("data: {}\n\n", delta(n)));
+                    (200, pieces.chain([format!("data: {end}\n\ndata: [DONE]\n\n")]).collect())
                 }
             };
-            let body = Box::new(Body(Some(body)));
+            let body = Box::new(Body(chunks.into(), taken));
             Ok(ModelResponse { status, retry_after: None, is_final: false, is_refusal: false, is_unreachable: false, provider: None, body })
         })
     }
@@ -63,7 +79,7 @@ const QUICK: AskingPatience = AskingPatience {
 
 #[track_caller]
 fn check(replies: &[Reply], expected: &str, notes: &[&str]) {
-    let server = Server(Mutex::new(replies.iter().cloned().collect()));
+    let server = Server(Mutex::new(replies.iter().cloned().collect()), Arc::default());
     let question = SingleQuestion { purpose: Purpose::Work, system: "s", user: "u", tools: &[], output_tokens: 100, answer_bytes_max: 10 };
     let said = Mutex::new(Vec::new());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
@@ -103,6 +119,24 @@ fn a_model_that_never_answers_stops_the_session_in_time() {
 #[test]
 fn no_more_is_read_than_is_wanted() {
     check(&[Reply::Says("0123456789 and much more")], "says 0123456789 and much more", &[]);
+}
+
+#[test]
+fn no_more_of_a_plan_that_is_handed_in_is_read_than_of_one_that_is_said() {
+    let ask = |pieces: usize| {
+        let server = Server(Mutex::new([Reply::Calls(pieces)].into()), Arc::default());
+        let tool = brain::ToolSpec { name: "submit_plan".into(), description: String::new(), input_schema: serde_json::json!({}) };
+        let (system, user, tools, answer_bytes_max) = ("s", "u", &[tool][..], 100);
+        let question = SingleQuestion { purpose: Purpose::Work, system, user, tools, output_tokens: 100, answer_bytes_max };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let answer = runtime.block_on(ask_patiently(&server, &question, &QUICK, &|_| ())).unwrap();
+        (answer, server.1.load(Ordering::Relaxed))
+    };
+    let (answer, taken) = ask(500_000);
+    assert_eq!((answer.text.len(), answer.calls.len(), taken), (110, 0, 11), "it is cut behind its bound, and no more is read");
+    // The control: one that fits is handed in.
+    let (answer, taken) = ask(10);
+    assert_eq!((answer.calls.len(), taken), (1, 11));
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod egress;
 mod fields;
 mod mail;
 mod overlays;
+mod own_calls;
 mod rights;
 mod sessions;
 mod stall;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
         ("fields", fields::tests()),
         ("mail", mail::tests()),
         ("overlays", overlays::tests()),
+        ("own_calls", own_calls::tests()),
         ("rights", rights::tests()),
         ("sessions", sessions::tests()),
         ("stall", stall::tests()),

@@ -92,7 +92,7 @@ steps: []
 /// Stands in what a step writes and in what another one reads: no record may have it, and each file must.
 const SECRET: &str = "ghp_0123456789abcdefghijklmnopqrstuvwxyzAB";
 
-const POLICY: &str = "capabilities:\n  - { name: all, match: { syscall: '*' }, action: allow }\n  - { name: asks, match: { syscall: merge.apply }, action: require_review, reason: look }\n";
+pub(crate) const POLICY: &str = "capabilities:\n  - { name: all, match: { syscall: '*' }, action: allow }\n  - { name: asks, match: { syscall: merge.apply }, action: require_review, reason: look }\n";
 
 /// What stays the same whatever happened on the way.
 type Ends = BTreeMap<(u32, String), (StepStatus, u32)>;
@@ -155,7 +155,7 @@ fn live(what: &str, kill: Option<(Point, u64)>) -> Result<Option<Ends>, String> 
 }
 
 /// Runs a kernel in a process of its own. Says whether it was killed.
-fn run_kernel(bed: &Bed, what: &str, kill: Option<String>) -> Result<bool, String> {
+pub(crate) fn run_kernel(bed: &Bed, what: &str, kill: Option<String>) -> Result<bool, String> {
     let me = std::env::current_exe().map_err(|error| error.to_string())?;
     let mut command = Command::new(me);
     command.env(VICTIM, format!("{what}:{}", bed.folder().display()));
@@ -194,8 +194,10 @@ fn play(what: &str, folder: &Path) -> Result<(), String> {
         let project = folder.join("project");
         let done = match what {
             "trust" => trust(&kernel, &project).await,
+            crate::own_calls::CALLS => crate::own_calls::call(&kernel, &project).await,
             "agentic" => work(&kernel, project, Some(AGENTIC), SessionTerms { agentic: true, ..terms() }).await,
             killed::DELEGATES => work(&kernel, project, None, killed::terms_of(what)).await,
+            killed::LOSES => work(&kernel, project, Some(killed::WRITES), terms()).await,
             killed::SUMS_UP => work(&kernel, project, Some(&killed::plans()), killed::terms_of(what)).await,
             _ => work(&kernel, project, Some(PLANS), terms()).await,
         };
@@ -215,7 +217,8 @@ async fn trust(kernel: &Arc<Kernel>, project: &Path) -> Result<(), Stop> {
     testkit::trust(kernel, project, &proposal.hash).await.map(drop)
 }
 
-/// Starts the session, unless a kernel before this one did, and says yes to everything until it has ended.
+/// Starts the session, unless a kernel before this one did, and says yes to everything until it has ended: but where it is to lose a write, that is not made again. What it
+/// did follows from its record.
 async fn work(kernel: &Arc<Kernel>, project: PathBuf, plans: Option<&str>, terms: SessionTerms) -> Result<(), Stop> {
     let known: Option<TaskId> = kernel.ledger.look(|world| world.tasks.values().find(|task| task.session.is_some()).map(|task| task.id));
     let id = match known {
@@ -228,8 +231,19 @@ async fn work(kernel: &Arc<Kernel>, project: PathBuf, plans: Option<&str>, terms
     loop {
         let task = kernel.tasks.settled(id).await?;
         match task.state {
-            TaskState::Parked { review } => drop(kernel.answer(review, Reply::Once { terms: Terms::default() }, "test", None).await?),
-            state if state.ended() => return Ok(()),
+            TaskState::Parked { review } => {
+                let is_lost = kernel.ledger.review(review)?.rules.iter().any(|rule| rule == "lost-call");
+                let reply = match is_lost && plans == Some(killed::WRITES) {
+                    true => Reply::No { alternative: None },
+                    false => Reply::Once { terms: Terms::default() },
+                };
+                drop(kernel.answer(review, reply, "test", None).await?);
+            }
+            state if state.ended() => {
+                let again = kernel.reexecute_session(id).await?;
+                assert_eq!(again.divergence, None, "what it did follows from its record");
+                return Ok(());
+            }
             state => panic!("{id} is {}: {:?}", state.as_str(), task.summary),
         }
     }

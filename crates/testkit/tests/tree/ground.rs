@@ -75,7 +75,23 @@ pub fn play<F: Future<Output = Result<(), String>>>(test: fn(Ground) -> F) -> Re
 pub async fn boot(bed: &Bed, launcher: Launcher, startup: Option<tree::Startup>) -> Result<Arc<Kernel>, String> {
     let tuning = Tuning { variables: variables(), startup, ..Tuning::default() };
     let kernel = bed.boot_tuned(launcher, tuning).await.map_err(|fault| fault.to_string())?;
-    let path = bed.folder().join(format!("core-{}", kernel.instance.started_ms));
+    open_face(&kernel, bed.folder())?;
+    Ok(kernel)
+}
+
+/// A kernel in this folder that dies at a point of its journal, or does not.
+pub async fn boot_to_die(folder: &Path, launcher: Launcher, faults: journal::Faults) -> Result<Arc<Kernel>, String> {
+    let home = kernel::Home::open(&folder.join("home")).map_err(|fault| fault.to_string())?;
+    let options = journal::Options { faults, ..journal::Options::default() };
+    let tuning = Tuning { variables: variables(), ..Tuning::default() };
+    let kernel = Kernel::boot_tuned(home, launcher, options, None, tuning).await.map_err(|fault| fault.to_string())?;
+    open_face(&kernel, folder)?;
+    Ok(kernel)
+}
+
+/// Serves what agents ask for.
+fn open_face(kernel: &Arc<Kernel>, folder: &Path) -> Result<(), String> {
+    let path = folder.join(format!("core-{}", kernel.instance.started_ms));
     let socket = tokio::net::UnixListener::bind(&path).map_err(|error| error.to_string())?;
     let tree = Arc::downgrade(&kernel.tree);
     let identify = Arc::new(move |peer: &hive::UnixPeer<'_>| {
@@ -85,7 +101,7 @@ pub async fn boot(bed: &Bed, launcher: Launcher, startup: Option<tree::Startup>)
     let face = TestFace { tree: kernel.tree.clone(), address: format!("unix://{}", path.display()), handle: Default::default() };
     *face.handle.lock().unwrap() = Some(face.serve(GrpcListener::Unix { socket, identify }));
     kernel.tree.set_face(Arc::new(face));
-    Ok(kernel)
+    Ok(())
 }
 
 /// What an order for an agent of these tests begins with.

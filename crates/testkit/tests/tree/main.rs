@@ -6,6 +6,7 @@ mod brains;
 mod branches;
 mod cheap_agent;
 mod deciders;
+mod first_tasks;
 mod ground;
 mod letters;
 mod lives;
@@ -18,7 +19,7 @@ use std::process::ExitCode;
 use testkit::harness::{self, Test};
 
 fn main() -> ExitCode {
-    if let Some(ended) = harness::child().or_else(cheap_agent::child) {
+    if let Some(ended) = harness::child().or_else(cheap_agent::child).or_else(first_tasks::child) {
         return ended;
     }
     if std::env::args().nth(1).is_some_and(|first| first == rules::VICTIM) {
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
     let brains = brains::tests().into_iter().map(|test| named("brains", test));
     let branches = branches::tests().into_iter().map(|test| named("branches", test));
     let deciders = deciders::tests().into_iter().map(|test| named("deciders", test));
+    let first_tasks = first_tasks::tests().into_iter().map(|test| named("first_tasks", test));
     let letters = letters::tests().into_iter().map(|test| named("letters", test));
     let lives = lives::tests().into_iter().map(|test| named("lives", test));
     let random = random::tests().into_iter().map(|test| named("random", test));
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
             .chain(brains)
             .chain(branches)
             .chain(deciders)
+            .chain(first_tasks)
             .chain(letters)
             .chain(lives)
             .chain(random)

@@ -45,12 +45,21 @@ pub struct PlanCheckResult {
     /// What it would cost at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub most: Option<PlanCost>,
+    /// The same of each plan behind the first, where the text holds several behind lines of `---`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub further: Vec<PlanCheckResult>,
 }
 
 impl PlanCheckResult {
-    /// Whether it could be carried out.
+    /// Whether it could be carried out, and whatever plan stands behind it.
     pub fn passes(&self) -> bool {
-        self.plan.is_some() && !self.findings.iter().any(|finding| finding.blocks)
+        self.plan.is_some() && !self.findings.iter().any(|finding| finding.blocks) && self.further.iter().all(PlanCheckResult::passes)
+    }
+
+    /// Each plan by itself, in order.
+    pub fn each(&self) -> impl Iterator<Item = PlanCheckResult> {
+        let alone = |one: &PlanCheckResult| PlanCheckResult { further: Vec::new(), ..one.clone() };
+        std::iter::once(self).chain(&self.further).map(alone).collect::<Vec<_>>().into_iter()
     }
 }
 
@@ -99,6 +108,9 @@ pub struct StepView {
     /// What it would have done, in a dry run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub would: Option<String>,
+    /// It runs, and its sandbox is frozen: by `kernel` for a session of higher priority, or by whom else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frozen_by: Option<String>,
 }
 
 /// What a call of a dry run says that it would have done, by its output.

@@ -221,6 +221,9 @@ pub struct TaskView {
     /// What came of each of its prompts; only `task.show` tells.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outputs: Vec<BrainOutputView>,
+    /// It is a session: plans do it, and nobody says more to it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub session: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,7 +4,7 @@ use super::{ARTIFACT_KINDS, FailurePolicy, Plan, PlanArtifact, PlanStep, SCHEMA_
 use super::{STEP_RETRIES_MAX, STEP_TIMEOUT_MS_MAX, STEP_TIMEOUT_MS_MIN};
 use crate::criteria::Criterion;
 use crate::field::OutputRef;
-use crate::findings::{Findings, is_unseen, shown};
+use crate::findings::{Findings, is_joiner, is_unseen, shown};
 use crate::version::VersionRange;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -288,13 +288,21 @@ fn text_of(value: &Value, at: &str, length: Length, found: &mut Findings) -> Opt
         found.add(misfit(at, "it must be text"));
         return None;
     };
-    let is_forbidden = |letter: char| is_unseen(letter) && (length.is_line || !matches!(letter, '\n' | '\t' | '\r'));
+    let is_forbidden = |letter: char| match length.is_line {
+        true => is_unseen(letter) || is_joiner(letter),
+        false => is_unseen(letter) && !matches!(letter, '\n' | '\t' | '\r'),
+    };
     let flaw = if text.trim().is_empty() && !length.may_be_empty {
         "it is empty".to_owned()
     } else if text.len() > length.max && text.chars().count() > length.max {
         format!("it may have {} characters at most", length.max)
-    } else if text.chars().any(is_forbidden) {
-        "it has characters that control a terminal, change the direction of text or cannot be seen".to_owned()
+    } else if let Some((place, letter)) = text.chars().enumerate().find(|(_, letter)| is_forbidden(*letter)) {
+        let what = match letter {
+            '\n' | '\r' | '\u{2028}' | '\u{2029}' => "breaks the line",
+            letter if letter.is_control() => "controls a terminal",
+            _ => "cannot be seen, or changes the direction of text",
+        };
+        format!("its character {} is U+{:04X}, which {what}; leave it out", place + 1, u32::from(letter))
     } else {
         return Some(text.clone());
     };

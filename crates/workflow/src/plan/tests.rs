@@ -138,6 +138,9 @@ fn wrong() -> Vec<(&'static str, Value, &'static str, bool)> {
         ("/steps/0/title", json!("two\nlines"), "steps[0].title", true),
         ("/steps/0/title", long(201), "steps[0].title", true),
         ("/steps/0/title", json!("\u{2066}x"), "steps[0].title", true),
+        ("/steps/0/title", json!("lo\u{200d}ok"), "steps[0].title", true),
+        ("/steps/0/title", json!("lo\u{200c}ok"), "steps[0].title", true),
+        ("/steps/0/title", json!("look \u{2764}\u{fe0f}"), "steps[0].title", true),
         ("/steps/0/description", json!(["x"]), "steps[0].description", true),
         ("/steps/0/tool_ref", Value::Null, "steps[0].tool_ref", true),
         ("/steps/0/tool_ref", json!("fs.read"), "steps[0].tool_ref", true),
@@ -194,6 +197,17 @@ fn each_wrong_field_is_told_with_its_place_and_the_schema_refuses_nothing_else()
         assert_eq!(told.iter().map(|(at, _)| at.as_str()).collect::<Vec<_>>(), [place], "{pointer}: {told:?}");
         assert_eq!(!published.takes(&plan), is_seen, "the schema on {pointer} of {plan}");
     }
+}
+
+#[test]
+fn what_cannot_be_seen_is_named_by_its_number() {
+    let check = |title: &str, message: &str| {
+        assert_eq!(told(&with("/steps/0/title", json!(title))), [("steps[0].title".to_owned(), message.to_owned())])
+    };
+    check("lo\u{200d}ok", "its character 3 is U+200D, which cannot be seen, or changes the direction of text; leave it out");
+    check("look\u{1b}[2J", "its character 5 is U+001B, which controls a terminal; leave it out");
+    check("look\nback", "its character 5 is U+000A, which breaks the line; leave it out");
+    assert!(told(&with("/steps/0/title", json!("look 👀 schön"))).is_empty(), "the control");
 }
 
 #[test]

@@ -35,6 +35,23 @@ pub(super) fn value(text: &str) -> Result<Value, Vec<PlanFinding>> {
     read.map(|value| value.0).map_err(|(at, message)| vec![misfit(at, message)])
 }
 
+/// The plans of a file: parts between lines of `---`, each as a text of its own.
+pub fn plan_documents(text: &str) -> Vec<String> {
+    let mut all = vec![String::new()];
+    for line in text.lines() {
+        match all.last_mut() {
+            Some(_) if line.trim_end() == "---" => all.push(String::new()),
+            Some(last) => {
+                last.push_str(line);
+                last.push('\n');
+            }
+            None => {}
+        }
+    }
+    all.retain(|document| !document.trim().is_empty());
+    all
+}
+
 /// What a parser said; it quotes the text.
 fn shown_line(text: &str) -> String {
     let bounded: String = text.chars().take(200).collect();
@@ -124,5 +141,18 @@ impl<'de> Visitor<'de> for Level {
             fields.insert(key, value);
         }
         Ok(Value::Object(fields))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_holds_one_plan_or_several() {
+        assert_eq!(plan_documents("a: 1\n"), ["a: 1\n"]);
+        assert_eq!(plan_documents("---\na: 1\n---\nb: 2\n"), ["a: 1\n", "b: 2\n"]);
+        assert_eq!(plan_documents("text: |\n  ---\n"), ["text: |\n  ---\n"], "an indented line is content");
+        assert!(plan_documents("\n---\n \n").is_empty());
     }
 }

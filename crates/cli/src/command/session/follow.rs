@@ -2,7 +2,7 @@
 //!
 //! Ctrl-c ends the watching, never the work.
 
-use crate::command::act::stop_code;
+use crate::command::act::{limit_code, stop_code};
 use crate::command::journal::next_line;
 use crate::command::review::ask::{self, AnswerOutcome, Asker};
 use crate::command_error::CommandError;
@@ -12,6 +12,7 @@ use crate::record::ParsedRecord;
 use crate::show::measure::now_ms;
 use crate::show::progress::Footer;
 use crate::show::session::{self, SessionChange, SessionProgress};
+use crate::show::task::next_step;
 use crate::show::{Line, Page, Screen, Tone};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -62,6 +63,11 @@ impl FollowEnd {
             _ if has_worked(&self.view) => 0,
             SessionStatus::AwaitingApproval => ErrorCode::Pending.exit(),
             SessionStatus::Paused => stop_code(self.view.task.stopped_by),
+            // A limit that is reached is its end, and stands last; each is told as `max_tokens: 12 of 10`.
+            SessionStatus::Failed => {
+                let limit = self.view.limits_reached.last().and_then(|told| told.split(':').next());
+                limit.map_or(EXIT_FAILED, limit_code)
+            }
             _ => EXIT_FAILED,
         }
     }
@@ -167,7 +173,7 @@ impl Follower<'_> {
         }
         match change {
             SessionChange::Shown => {}
-            SessionChange::NewPlan => {
+            SessionChange::NewPlan | SessionChange::Frozen => {
                 if let Some(before) = before {
                     self.print(&before);
                 }
@@ -293,7 +299,7 @@ fn verdict(end: &FollowEnd) -> Page {
     if !has_worked(view) && view.task.state.at_rest() && !summary.is_empty() {
         page.because("why", summary);
     }
-    if let Some(next) = session::next_step(view) {
+    if let Some(next) = next_step(&view.task) {
         page.because("next", &next);
     }
     page

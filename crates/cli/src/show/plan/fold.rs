@@ -13,8 +13,13 @@ pub enum Fold {
 
 /// Rows by how much they are wanted: what asks, fails or runs; what may begin; what ended last and comes next.
 fn wanted(phases: &[StepPhase]) -> Vec<usize> {
-    let is_active = |phase: &StepPhase| matches!(phase, StepPhase::Asks | StepPhase::Failed | StepPhase::Running | StepPhase::CutOff);
-    let front = phases.iter().rposition(|phase| matches!(phase, StepPhase::Running | StepPhase::Asks | StepPhase::Succeeded)).unwrap_or(0);
+    let is_active = |phase: &StepPhase| {
+        matches!(phase, StepPhase::Asks | StepPhase::Failed | StepPhase::Running | StepPhase::Frozen | StepPhase::CutOff)
+    };
+    let front = phases
+        .iter()
+        .rposition(|phase| matches!(phase, StepPhase::Running | StepPhase::Frozen | StepPhase::Asks | StepPhase::Succeeded))
+        .unwrap_or(0);
     let rank = |place: usize| match &phases[place] {
         StepPhase::Asks => 0,
         phase if is_active(phase) => 1,

@@ -3,6 +3,7 @@
 use super::{sign, spent, status};
 use crate::show::measure::{clock_seconds, count, dollars, duration_ms, plural};
 use crate::show::plan::{self, DrawOptions, PlanCourse};
+use crate::show::task::next_step;
 use crate::show::{Line, Node, Page, memory, table_wrapped, tree};
 use jiff::tz::TimeZone;
 use wire::method::plan::PlanView;
@@ -96,7 +97,7 @@ fn facts(view: &SessionView, now_ms: i64, zone: &TimeZone, columns: Option<usize
     if let Some(replaced) = &view.plan_replaced {
         root = root.under(fact("given up", Line::new().plain(format!("plan {}: {replaced}", view.plan_number))));
     }
-    if let Some(next) = next_step(view).filter(|_| view.until_ms.is_none()) {
+    if let Some(next) = next_step(&view.task).filter(|_| view.until_ms.is_none()) {
         root = root.under(fact("next", Line::new().plain(next)));
     }
     if let Some(of) = view.of {
@@ -134,24 +135,6 @@ fn facts(view: &SessionView, now_ms: i64, zone: &TimeZone, columns: Option<usize
         .under(fact("process", place.plain(format!("repository {}  ", task.zone.0)).name(format!("@{}", task.branch))))
         .under(fact("record", Line::new().faint("up to number ").plain(view.seq.to_string())));
     tree(&root)
-}
-
-/// What a person does about it next.
-pub fn next_step(view: &SessionView) -> Option<String> {
-    let id = view.task.task;
-    match view.status {
-        SessionStatus::Created | SessionStatus::Planning | SessionStatus::Running => {
-            Some(format!("skep session watch {id}, or skep session abort {id}"))
-        }
-        SessionStatus::Paused => {
-            let remedy = view.task.remedy.as_deref().map(|remedy| format!("{}, then ", crate::remedy::next_step(remedy)));
-            Some(format!("{}skep session resume {id}", remedy.unwrap_or_default()))
-        }
-        SessionStatus::Failed if view.task.kept.is_none() => {
-            Some(format!("skep log {id} tells what it did; skep session replay {id} --fork STEP goes on from a step"))
-        }
-        _ => crate::show::task::next_step(&view.task),
-    }
 }
 
 /// `live, agentic, planned by model:strategic, priority 3; nobody is asked`
@@ -299,18 +282,5 @@ Found by those it delegated to
   the prices are in euros
 ";
         assert_eq!(detail(&view(), None, 10_000, &TimeZone::UTC, Some(80)).render(false, Some(80)), expected);
-    }
-
-    #[test]
-    fn what_can_be_done_follows_from_the_status() {
-        let mut view = view();
-        for (status, next) in [
-            (SessionStatus::Paused, "skep session resume task-4"),
-            (SessionStatus::Failed, "skep log task-4 tells what it did; skep session replay task-4 --fork STEP goes on from a step"),
-            (SessionStatus::Created, "skep session watch task-4, or skep session abort task-4"),
-        ] {
-            view.status = status;
-            assert_eq!(next_step(&view).as_deref(), Some(next));
-        }
     }
 }

@@ -28,6 +28,8 @@ pub enum SessionChange {
     Shown,
     /// Another plan is in force; it must be asked for.
     NewPlan,
+    /// What runs in its sandbox was frozen or goes on; which steps that is must be asked for.
+    Frozen,
     /// A person must answer.
     Asks(ReviewId),
     /// The question has its answer.
@@ -101,13 +103,14 @@ impl SessionProgress {
                 let would = e.call.and_then(|call| self.would.remove(&call));
                 if let Some(step) = self.step_mut(e.plan, &e.step) {
                     (step.status, step.attempts, step.call) = (Some(e.status), e.attempts, e.call);
-                    (step.ended_ms, step.error) = (Some(at_ms), e.error.clone());
+                    (step.ended_ms, step.error, step.frozen_by) = (Some(at_ms), e.error.clone(), None);
                     step.would = would.or(step.would.take());
                 }
             }
             Event::CallFinished(e) if view.terms.mode == SessionMode::DryRun => {
                 self.would.extend(would_text(&e.output).map(|would| (e.call, would)));
             }
+            Event::WorkspacePaused(_) | Event::WorkspaceResumed(_) => return SessionChange::Frozen,
             // Whether to take its changes is the next step, and no question of the work.
             Event::ReviewAsked(e) if e.tool != MERGE => return SessionChange::Asks(e.review),
             Event::ReviewAnswered(e) => return SessionChange::Answered(e.review),
@@ -143,6 +146,8 @@ impl SessionProgress {
                 let took = step.and_then(took).map(|took| format!("  {took}")).unwrap_or_default();
                 line.plain(would).faint(took)
             }),
+            Event::WorkspacePaused(e) => Some(Line::new().wait("◐ ").plain(plan::frozen(&e.by))),
+            Event::WorkspaceResumed(_) => Some(Line::new().name("● ").plain("what was frozen goes on")),
             Event::ReviewAsked(e) if e.tool == MERGE => return Page::new(),
             Event::ReviewAsked(e) => Some(
                 Line::new().wait("◍ ").name(e.review.to_string()).plain("  ").plain(crate::show::describe::describe(&e.tool, &e.input)),

@@ -1,16 +1,18 @@
-//! Sessions whose kernel is killed while a part of their work is delegated, and while their context is summed up: they come to the same end.
+//! Sessions whose kernel is killed while a part of their work is delegated, and while their context is summed up: they come to the same end. And one whose write is lost in
+//! the crash, and is not to be made again: its step says so.
 
 use super::{POLICY, dies_through, run_kernel, terms};
 use journal::{Filter, Options, Point};
 use std::path::Path;
 use testkit::bed::Bed;
 use testkit::harness::Test;
-use world::{Event, SessionTerms, TaskId};
+use world::{Event, SessionTerms, StepStatus, TaskId};
 
 pub fn tests() -> Vec<Test> {
     vec![
         Test::new("killed_while_a_part_is_delegated", || dies_through(Point::BeforeAck, 2, delegated)),
         Test::new("killed_while_its_context_is_summed_up", || dies_through(Point::BeforeAck, 1, summed_up)),
+        Test::new("a_write_that_a_crash_cut_off_and_nobody_repeats_is_lost", lost),
     ]
 }
 
@@ -85,6 +87,51 @@ fn delegated(kill: Option<(Point, u64)>) -> Result<Option<Vec<String>>, String> 
 
 fn summed_up(kill: Option<(Point, u64)>) -> Result<Option<Vec<String>>, String> {
     live(SUMS_UP, SUMMARY, kill)
+}
+
+/// What the session is called whose lost write is answered with a no.
+pub const LOSES: &str = "loses";
+
+pub const WRITES: &str = r#"
+schema_version: "0.1"
+goal: write
+steps:
+  - {step_id: r, title: look, tool_ref: {name: fs.read}, input: {path: a.txt}}
+  - {step_id: w, title: write, tool_ref: {name: shell.run}, input: {command: [sh, -c, "echo w >> log"]}, depends_on: [r], max_retries: 3}
+"#;
+
+/// Killed at one commit after the other, until one falls between the act and its outcome.
+fn lost() -> Result<(), String> {
+    for nth in 1..60 {
+        let bed = bed("")?;
+        if !run_kernel(&bed, LOSES, Some(format!("{:?}:{nth}", Point::BeforeAck)))? {
+            return Err("no kernel died between the write and its outcome".to_owned());
+        }
+        if run_kernel(&bed, LOSES, None)? {
+            return Err("a kernel without a fault died".to_owned());
+        }
+        let (journal, _) = journal::Journal::open(&bed.home(), Options::default()).map_err(|error| error.to_string())?;
+        let records = journal.read(&Filter::default()).map_err(|error| error.to_string())?;
+        let events = records.iter().map(|record| serde_json::from_str::<Event>(&record.line).map_err(|error| error.to_string()));
+        let events = events.collect::<Result<Vec<Event>, String>>()?;
+        let is_lost = events.iter().any(|event| matches!(event, Event::CallLost(call) if call.tool == "shell.run"));
+        let end = events
+            .iter()
+            .find_map(|event| if let Event::StepFinished(end) = event { Some(end).filter(|end| end.step == "w") } else { None });
+        let end = end.ok_or("the step has no end")?;
+        if !is_lost {
+            // The control: whatever else is cut off is made again by itself, or asked about and made.
+            assert_eq!((end.status, &end.error), (StepStatus::Succeeded, &None), "killed at {nth}");
+            continue;
+        }
+        let error = end.error.as_ref().ok_or("a write that was lost and not made again has no error")?;
+        assert_eq!((end.status, end.attempts), (StepStatus::Failed, 1), "a write of which nobody knows is not tried again");
+        assert_eq!((error.code.as_str(), error.karnevil9.as_str()), ("lost", "EXECUTION_ERROR"), "{}", error.message);
+        assert!(error.message.contains("may have taken effect"), "{}", error.message);
+        assert!(events.iter().any(|event| matches!(event, Event::TaskFailed(_))), "its session fails");
+        return Ok(());
+    }
+    Err("no kernel died between the write and its outcome in 60 commits".to_owned())
 }
 
 /// How each step, part and session ended, each once, and then whether something was summed up: how full a context is depends on how long the

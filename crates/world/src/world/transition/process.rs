@@ -39,6 +39,7 @@ impl Transition for ProcSpawned {
             blocked_on: waits.then_some(BlockReason::Start),
             exit: None,
             former_parents: Vec::new(),
+            owes_first_to: self.program.as_ref().and_then(|program| program.spawned_by),
         };
         world.processes.insert(self.pid, process);
         if let Some(budget) = self.program.as_ref().and_then(|program| program.budget.as_ref()) {

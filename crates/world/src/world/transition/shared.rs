@@ -5,7 +5,8 @@ use crate::event::{
     ArtifactRemoved, ArtifactStored, CronAdded, CronEnded, CronFired, CronRemoved, EscalationHandled, EscalationPassed, EscalationRaised,
 };
 use crate::{
-    ArtifactId, CronAction, CronEntry, CronId, CronRun, Escalation, EscalationAnswer, EscalationId, Pid, StoredArtifact, World, limits,
+    ArtifactId, CronAction, CronEntry, CronId, CronRun, Escalation, EscalationAnswer, EscalationId, Pid, Program, StoredArtifact, World,
+    limits,
 };
 
 impl Transition for ArtifactStored {
@@ -150,6 +151,11 @@ impl Transition for CronAdded {
         let before = world.crons.remove(&self.cron);
         let (added_ms, last, running) = before.map_or((at_ms, None, 0), |before| (before.added_ms, before.last, before.running));
         let spec = (*self.spec).clone();
+        // Without a first task its schedule is all that a process was spawned with.
+        let target = world.processes.get_mut(&spec.target).filter(|_| spec.name == Program::schedule_name(spec.target));
+        if let Some(process) = target.filter(|process| process.program.as_ref().is_some_and(|program| program.initial_task.is_none())) {
+            process.owes_first_to = None;
+        }
         let entry = CronEntry { id: self.cron, owner: self.pid, spec, added_ms, next_ms: self.next_ms, last, running };
         world.crons.insert(self.cron, entry);
     }

@@ -80,6 +80,11 @@ impl Transition for TaskQueued {
             workflow: None,
         };
         world.tasks.insert(id, task);
+        if self.order.as_ref().is_some_and(|order| order.is_first)
+            && let Some(process) = world.processes.get_mut(&self.pid)
+        {
+            process.owes_first_to = None;
+        }
     }
 }
 

@@ -15,7 +15,7 @@ pub enum Discipline {
     Strict,
     /// Code may come first; what is merged is marked as unverified.
     Explore,
-    /// The same, and programs may be run that otherwise never are.
+    /// The same; a person must agree to the mode itself.
     Debug,
 }
 

@@ -50,7 +50,7 @@ fn a_refusal_names_tool_state_reason_and_what_there_is() {
     assert_eq!(no.reason, "tests must be written first; `src/utils.ts` is no test");
     let tools: Vec<&str> = no.available_tools.iter().map(String::as_str).collect();
     assert!(["fs.read", "fs.write", "test.run", "plan.complete", "workflow.request_exemption"].iter().all(|tool| tools.contains(tool)));
-    assert!(!tools.contains(&"git.commit") && !tools.contains(&"container.run"));
+    assert!(!tools.contains(&"git.commit"));
 }
 
 #[test]
@@ -64,12 +64,9 @@ fn an_exemption_opens_its_own_paths_and_no_others() {
 }
 
 #[test]
-fn containers_run_in_debug_alone_and_commits_after_the_review() {
+fn commits_come_after_the_review() {
     let call = |tool| DisciplinedCall { tool, ..write(&[]) };
     let may = |mode, state, tool| objection(&at(mode, state), &call(tool), &kinds).is_none();
-    assert!(may(Discipline::Debug, WorkflowState::Exploring, "container.run"), "control: policy decides");
-    assert!(!may(Discipline::Explore, WorkflowState::Exploring, "container.run"));
-    assert!(!may(Discipline::Strict, WorkflowState::CodeWriting, "container.run"));
     assert!(may(Discipline::Strict, WorkflowState::Committing, "git.commit"));
     assert!(!may(Discipline::Strict, WorkflowState::CodeWriting, "git.commit"));
 }

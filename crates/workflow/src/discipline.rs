@@ -144,11 +144,13 @@ pub fn objection(workflow: &Workflow, call: &DisciplinedCall<'_>, kinds: &dyn Pa
     None
 }
 
-/// Why a path does not go into the project by a merge, if it does not. Tests always may.
+/// Why a path does not go into the project by a merge, if it does not. Tests always may. Of work that is over it says what its merge would come
+/// to: before it is proposed it goes back to its review, and holds what was seen.
 pub fn merge_objection(workflow: &Workflow, path: &str, kinds: &dyn PathKinds) -> Option<UnavailableTool> {
     if matches!(workflow.state, WorkflowState::Reviewing | WorkflowState::Committing)
         || kinds.is_test(path)
         || workflow.mode != Discipline::Strict
+        || workflow.was_seen()
     {
         return None;
     }

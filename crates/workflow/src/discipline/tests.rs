@@ -1,6 +1,6 @@
 use super::*;
 use proptest::prelude::*;
-use world::{Exemption, ExemptionCategory};
+use world::{Exemption, ExemptionCategory, TestEvidence, TestOutcome, TestPurpose};
 
 fn kinds(path: &str) -> bool {
     path.starts_with("tests/")
@@ -80,6 +80,16 @@ fn only_what_was_seen_green_is_merged_in_strict_mode_and_tests_always() {
         assert!(merge_objection(&strict, "tests/a.ts", &kinds).is_none());
         assert!(merge_objection(&at(Discipline::Explore, state), "src/a.ts", &kinds).is_none());
     }
+    let ended = |red, green| Workflow { red, green, snapshot: Some("blob".into()), ..at(Discipline::Strict, WorkflowState::Idle) };
+    let (red, green) = (seen(TestPurpose::Red, TestOutcome::Failed), seen(TestPurpose::Green, TestOutcome::Passed));
+    assert!(merge_objection(&ended(Some(red.clone()), Some(green.clone())), "src/a.ts", &kinds).is_none(), "it was seen before it ended");
+    assert!(merge_objection(&ended(Some(red), None), "src/a.ts", &kinds).is_some(), "never green");
+    assert!(merge_objection(&ended(None, Some(green)), "src/a.ts", &kinds).is_some(), "never red");
+}
+
+fn seen(purpose: TestPurpose, outcome: TestOutcome) -> TestEvidence {
+    let run = serde_json::json!({ "purpose": purpose, "tree": "t", "outcome": outcome, "passed": 1, "failed": 1, "skipped": 0, "ms": 1 });
+    serde_json::from_value(run).unwrap()
 }
 
 /// As `dialect` estimates it, near enough: a token is about four letters, and each mark is one.

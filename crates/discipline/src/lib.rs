@@ -19,7 +19,7 @@ pub use evidence::{merge_reasons, unread_doubts};
 pub use phase::{PhaseEnd, STALLED_MAX};
 
 use gate::Gate;
-use host::Rooms;
+use host::{BuildMoments, Rooms};
 use ledger::Ledger;
 use room::{OpenWorkspace, ThrowawayRooms};
 use world::Task;
@@ -31,6 +31,7 @@ pub struct TestFirst<'a> {
     pub gate: &'a Gate,
     pub rooms: &'a Rooms,
     pub throwaways: &'a ThrowawayRooms,
+    pub moments: &'a dyn BuildMoments,
 }
 
 /// The work on one task as a phase of it ends.

@@ -26,7 +26,7 @@ pub(crate) enum AfterTurn {
 
 impl Kernel {
     pub(crate) fn test_first(&self) -> TestFirst<'_> {
-        TestFirst { ledger: &self.ledger, gate: &self.gate, rooms: &self.rooms, throwaways: &self.throwaways }
+        TestFirst { ledger: &self.ledger, gate: &self.gate, rooms: &self.rooms, throwaways: &self.throwaways, moments: &self.instance }
     }
 }
 

@@ -90,8 +90,11 @@ impl TestFirst<'_> {
             if workflow.is_test_first() { &mut findings.doubts } else { &mut findings.remarks }.push(told);
         }
         findings.doubts.extend(files.hidden.iter().map(|path| format!("{path}: git ignores it now, so no merge would take it")));
+        let instead = self.runs_instead(work, &before, files, false)?;
         if workflow.is_test_first() {
-            findings.doubts.extend(self.runs_instead(work, &before, files, false)?);
+            findings.doubts.extend(instead)
+        } else {
+            findings.remarks.extend(some_of(instead))
         }
         let Some(seen) = run else { return Ok(findings) };
         if let Some(red) = self.seen_before(workflow.red.as_ref()) {
@@ -122,9 +125,11 @@ impl TestFirst<'_> {
     /// While code is written tests are put back anyway; while tests are written it may be one of them that runs the others.
     fn runs_instead(&self, work: &PhaseWork<'_>, before: &RoomSnapshot, files: &RoomSnapshot, tests: bool) -> Result<Vec<String>, Stop> {
         let trusted = self.gate.policies.in_force(work.task.zone)?;
-        let words = trusted.config.test.command.clone().unwrap_or_default();
-        let named: Vec<&str> =
-            words.iter().flat_map(|word| [word.trim_start_matches("./"), stem(word)]).filter(|word| !word.is_empty()).collect();
+        let named: Vec<&str> = commands(&trusted.config.test)
+            .flatten()
+            .flat_map(|word| [word.trim_start_matches("./"), stem(word)])
+            .filter(|word| !word.is_empty())
+            .collect();
         let is_named = |path: &&String| {
             let first = path.split('/').next().unwrap_or(path);
             match trusted.tests.is_test(path) {
@@ -139,8 +144,8 @@ impl TestFirst<'_> {
     /// Changed files that a script of the test command names: it may test something else now. Sources have such names too, so they are shown.
     fn changed_scripts(&self, work: &PhaseWork<'_>, before: &RoomSnapshot, files: &RoomSnapshot) -> Result<Vec<String>, Stop> {
         let trusted = self.gate.policies.in_force(work.task.zone)?;
-        let command = trusted.config.test.command.clone().unwrap_or_default();
-        let scripts = runner_scripts(&command, &RoomFiles(FileTree::at(work.opened.project.clone())?));
+        let project = RoomFiles(FileTree::at(work.opened.project.clone())?);
+        let scripts: Vec<_> = commands(&trusted.config.test).flat_map(|command| runner_scripts(command, &project)).collect();
         let by = |path: &String| scripts.iter().find(|script| script.names(path)).map(|script| script.path.clone());
         let told = |path: &String| by(path).map(|by| format!("{path}: `{by}`, which the test command runs, names it"));
         Ok(files.changed_since(before).iter().filter_map(told).collect())
@@ -171,6 +176,11 @@ impl TestFirst<'_> {
         }
         Ok((unnoticed, ms))
     }
+}
+
+/// What is run to see the tests, and to measure what they reach.
+fn commands(test: &gate::TestConfig) -> impl Iterator<Item = &Vec<String>> {
+    test.command.iter().chain(test.coverage.iter().filter_map(|coverage| coverage.command.as_ref()))
 }
 
 /// Whether tests are run again: where they are short, or were before the task made them long.

@@ -6,7 +6,7 @@ use crate::test_run::{RoomFiles, RunFindings, SeenRun, TimedDoubts, passed_anew}
 use crate::told::{some_of, summed};
 use crate::{PhaseWork, TestFirst};
 use std::ops::RangeInclusive;
-use testing::{ChangedFile, TestFinding, compare_runs, compare_tests, inspect_tests, mutants, runner_scripts};
+use testing::{ChangedFile, FileRole, TestFinding, compare_runs, compare_tests, file_role, inspect_tests, mutants, runner_scripts};
 use workflow::discipline::PathKinds;
 use workspace::{FileState, FileTree, RoomSnapshot, State, aside};
 use world::{Discipline, Fault, Stop, TestEvidence, TestOutcome, Workflow, WorkflowState};
@@ -52,6 +52,12 @@ impl TestFirst<'_> {
             found.extend(text.iter().flat_map(|text| inspect_tests(path, text)));
         }
         findings.remarks.extend(summed(found));
+        // A person called these tests; by their names nobody knows what they say.
+        let tests = &self.gate.policies.in_force(work.task.zone)?.tests;
+        let is_unread = |(path, before, _): &&TwoStates| before.is_some() && tests.is_test(path) && file_role(path) == FileRole::Source;
+        let unread =
+            states.iter().filter(is_unread).map(|(path, ..)| format!("{path}: a test changed or went, and what it says is not known"));
+        findings.remarks.extend(some_of(unread.collect()));
         let workflow = self.ledger.task(work.task.id)?.workflow;
         if let Some(SeenRun { run, .. }) = run {
             let base = self.seen_before(workflow.as_deref().and_then(|workflow| workflow.base.as_ref()));

@@ -6,7 +6,7 @@ use crate::test_run::{RoomFiles, RunFindings, SeenRun, TimedDoubts, passed_anew}
 use crate::told::{some_of, summed};
 use crate::{PhaseWork, TestFirst};
 use std::ops::RangeInclusive;
-use testing::{ChangedFile, TestFinding, compare_runs, compare_tests, inspect_tests, mutants, runner_scripts};
+use testing::{ChangedFile, FileRole, TestFinding, compare_runs, compare_tests, file_role, inspect_tests, mutants, runner_scripts};
 use workflow::discipline::PathKinds;
 use workspace::{FileState, FileTree, RoomSnapshot, State, aside};
 use world::{Discipline, Fault, Stop, TestEvidence, TestOutcome, Workflow, WorkflowState};
@@ -52,6 +52,12 @@ impl TestFirst<'_> {
             found.extend(text.iter().flat_map(|text| inspect_tests(path, text)));
         }
         findings.remarks.extend(summed(found));
+        // A person called these tests; by their names nobody knows what they say.
+        let tests = &self.gate.policies.in_force(work.task.zone)?.tests;
+        let is_unread = |(path, before, _): &&TwoStates| before.is_some() && tests.is_test(path) && file_role(path) == FileRole::Source;
+        let unread =
+            states.iter().filter(is_unread).map(|(path, ..)| format!("{path}: a test changed or went, and what it says is not known"));
+        findings.remarks.extend(some_of(unread.collect()));
         let workflow = self.ledger.task(work.task.id)?.workflow;
         if let Some(SeenRun { run, .. }) = run {
             let base = self.seen_before(workflow.as_deref().and_then(|workflow| workflow.base.as_ref()));
@@ -90,8 +96,11 @@ impl TestFirst<'_> {
             if workflow.is_test_first() { &mut findings.doubts } else { &mut findings.remarks }.push(told);
         }
         findings.doubts.extend(files.hidden.iter().map(|path| format!("{path}: git ignores it now, so no merge would take it")));
+        let instead = self.runs_instead(work, &before, files, false)?;
         if workflow.is_test_first() {
-            findings.doubts.extend(self.runs_instead(work, &before, files, false)?);
+            findings.doubts.extend(instead)
+        } else {
+            findings.remarks.extend(some_of(instead))
         }
         let Some(seen) = run else { return Ok(findings) };
         if let Some(red) = self.seen_before(workflow.red.as_ref()) {
@@ -122,9 +131,11 @@ impl TestFirst<'_> {
     /// While code is written tests are put back anyway; while tests are written it may be one of them that runs the others.
     fn runs_instead(&self, work: &PhaseWork<'_>, before: &RoomSnapshot, files: &RoomSnapshot, tests: bool) -> Result<Vec<String>, Stop> {
         let trusted = self.gate.policies.in_force(work.task.zone)?;
-        let words = trusted.config.test.command.clone().unwrap_or_default();
-        let named: Vec<&str> =
-            words.iter().flat_map(|word| [word.trim_start_matches("./"), stem(word)]).filter(|word| !word.is_empty()).collect();
+        let named: Vec<&str> = commands(&trusted.config.test)
+            .flatten()
+            .flat_map(|word| [word.trim_start_matches("./"), stem(word)])
+            .filter(|word| !word.is_empty())
+            .collect();
         let is_named = |path: &&String| {
             let first = path.split('/').next().unwrap_or(path);
             match trusted.tests.is_test(path) {
@@ -139,8 +150,8 @@ impl TestFirst<'_> {
     /// Changed files that a script of the test command names: it may test something else now. Sources have such names too, so they are shown.
     fn changed_scripts(&self, work: &PhaseWork<'_>, before: &RoomSnapshot, files: &RoomSnapshot) -> Result<Vec<String>, Stop> {
         let trusted = self.gate.policies.in_force(work.task.zone)?;
-        let command = trusted.config.test.command.clone().unwrap_or_default();
-        let scripts = runner_scripts(&command, &RoomFiles(FileTree::at(work.opened.project.clone())?));
+        let project = RoomFiles(FileTree::at(work.opened.project.clone())?);
+        let scripts: Vec<_> = commands(&trusted.config.test).flat_map(|command| runner_scripts(command, &project)).collect();
         let by = |path: &String| scripts.iter().find(|script| script.names(path)).map(|script| script.path.clone());
         let told = |path: &String| by(path).map(|by| format!("{path}: `{by}`, which the test command runs, names it"));
         Ok(files.changed_since(before).iter().filter_map(told).collect())
@@ -171,6 +182,11 @@ impl TestFirst<'_> {
         }
         Ok((unnoticed, ms))
     }
+}
+
+/// What is run to see the tests, and to measure what they reach.
+fn commands(test: &gate::TestConfig) -> impl Iterator<Item = &Vec<String>> {
+    test.command.iter().chain(test.coverage.iter().filter_map(|coverage| coverage.command.as_ref()))
 }
 
 /// Whether tests are run again: where they are short, or were before the task made them long.

@@ -2,11 +2,11 @@
 
 use crate::{PhaseWork, TestFirst};
 use serde_json::{Value, json};
-use testing::{TypeOnly, type_only_change};
+use testing::{FileRole, TypeOnly, file_role, is_build_file, type_only_change};
 use workflow::discipline::{ExemptionRequest, exemption_request, workflow_prompt};
 use workspace::{FileTree, RoomSnapshot, State, text_at};
 use world::event::{ExemptionGranted, ExemptionRefused, WorkflowEntered};
-use world::{Exemption, Stop, Task, Workflow, WorkflowState};
+use world::{Exemption, ExemptionCategory, Stop, Task, Workflow, WorkflowState};
 
 impl TestFirst<'_> {
     /// Answers a request. It is on record whatever comes of it.
@@ -18,8 +18,12 @@ impl TestFirst<'_> {
             Err(refusal) => Some(refusal.reason.clone()),
             Ok(ExemptionRequest { category, paths, .. }) => match trusted.policy.test_rules.exemptions.get(category) {
                 None => Some("the policy has no such category".to_owned()),
-                Some(rule) => paths.iter().find(|path| !rule.covers(path)).map(|path| {
-                    format!("`{path}` is none of {}, so the tests come first: {}", category.as_str(), rule.patterns.join(", "))
+                Some(rule) => paths.iter().find_map(|path| match rule.covers(path) {
+                    false => {
+                        Some(format!("`{path}` is none of {}, so the tests come first: {}", category.as_str(), rule.patterns.join(", ")))
+                    }
+                    true => decides_what_runs(*category, path)
+                        .then(|| format!("`{path}` decides how tests are built or run, so it is none of {}", category.as_str())),
                 }),
             },
         };
@@ -78,4 +82,9 @@ impl TestFirst<'_> {
         }
         Ok(None)
     }
+}
+
+/// A text may tell a runner what to run, whatever its name ends in. Settings are asked for as what they are.
+fn decides_what_runs(category: ExemptionCategory, path: &str) -> bool {
+    category != ExemptionCategory::ConfigChange && (file_role(path) == FileRole::RunnerConfig || is_build_file(path))
 }

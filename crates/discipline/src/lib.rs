@@ -19,7 +19,7 @@ pub use evidence::{merge_reasons, unread_doubts};
 pub use phase::{PhaseEnd, STALLED_MAX};
 
 use gate::Gate;
-use host::Rooms;
+use host::{BuildMoments, Rooms};
 use ledger::Ledger;
 use room::{OpenWorkspace, ThrowawayRooms};
 use world::Task;
@@ -31,6 +31,7 @@ pub struct TestFirst<'a> {
     pub gate: &'a Gate,
     pub rooms: &'a Rooms,
     pub throwaways: &'a ThrowawayRooms,
+    pub moments: &'a dyn BuildMoments,
 }
 
 /// The work on one task as a phase of it ends.
@@ -40,4 +41,25 @@ pub struct PhaseWork<'a> {
     pub opened: &'a OpenWorkspace,
     /// Names what the task began with.
     pub base: &'a str,
+}
+
+#[cfg(test)]
+mod tests {
+    use workflow::discipline::{PLAN_COMPLETE, REQUEST_EXEMPTION, WORKFLOW_STATE, available_tools};
+    use world::{Discipline, Workflow, WorkflowState};
+
+    /// A brain is sent to no tool that there is not.
+    #[test]
+    fn every_tool_that_a_phase_offers_exists() {
+        let registry = tool::Registry::builtin();
+        let is_there = |tool: &str| [PLAN_COMPLETE, REQUEST_EXEMPTION, WORKFLOW_STATE].contains(&tool) || registry.get(tool).is_some();
+        for mode in Discipline::ALL {
+            for state in WorkflowState::ALL {
+                let tools = available_tools(&Workflow { state, ..Workflow::new(mode) });
+                assert!(tools.iter().any(|tool| tool == "fs.read"), "control: {mode} {state} offers something");
+                assert_eq!(tools.iter().find(|tool| !is_there(tool)), None, "{mode} {state}");
+            }
+        }
+        assert!(!is_there("container.run"), "control: a name without a tool is noticed");
+    }
 }

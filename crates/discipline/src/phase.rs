@@ -42,6 +42,14 @@ impl TestFirst<'_> {
         Ok(self.ledger.record(WorkflowEntered { pid, task: id, mode, from, to, why: why.to_owned(), snapshot }).await?)
     }
 
+    /// Takes up work that is over, was seen to pass and is not in, or not whole: what is kept of it goes back to its review as it was seen.
+    pub async fn review_again(&self, task: &Task, is_kept: &(dyn Fn(&str) -> bool + Sync)) -> Result<(), Stop> {
+        let mut seen = self.phase_start(&self.workflow(task)?)?;
+        seen.paths.retain(|path, _| is_kept(path));
+        let snapshot = self.ledger.keep(&seen.to_bytes()?)?;
+        self.enter(task, WorkflowState::Reviewing, "its tests were seen to pass, and it is not in", Some(snapshot)).await
+    }
+
     /// Begins the work on a task, or goes on with one whose merge was sent back.
     pub async fn begin(&self, task: &Task) -> Result<(), Stop> {
         let workflow = self.workflow(task)?;

@@ -151,7 +151,7 @@ impl TestFirst<'_> {
         let owner = self.gate.owner(task.id)?;
         let began = SystemTime::now();
         let key = self.build_key(&trusted.config.test, &template.name);
-        let building = BuildRun { zone: task.zone, project, key: &key, began };
+        let building = BuildRun { zone: task.zone, project, key: &key, began, moments: self.moments };
         let builds = aside(|| self.rooms.use_builds(&building));
         let place = run.coverage.map(|path| CoveragePlace::of(path, files));
         let laid = place.as_ref().map_or_else(|| files.to_kept(), |place| place.clear(files).to_kept());

@@ -78,13 +78,19 @@ pub(crate) struct ZoneBuilds {
 }
 
 /// A run whose builds may be kept.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct BuildRun<'a> {
     pub zone: ZoneId,
     pub project: &'a Path,
     /// Names what was run.
     pub key: &'a str,
     pub began: SystemTime,
+    pub moments: &'a dyn BuildMoments,
+}
+
+/// Hears how far builds are on their way to be kept, so that a test can end the kernel there.
+pub trait BuildMoments: Send + Sync {
+    fn reached(&self, moment: u64);
 }
 
 impl Rooms {
@@ -136,13 +142,16 @@ impl Rooms {
     ) -> io::Result<()> {
         let layer = unfinished.join(LAYER);
         std::fs::create_dir_all(unfinished)?;
+        run.moments.reached(0);
         std::fs::rename(upper, &layer)?;
+        run.moments.reached(1);
         let mut began_ms = ms_of(run.began);
         if let Some(UsedBuilds(older)) = used {
             underlay(&older.folder.join(LAYER), &layer)?;
             roots.extend(older.about.roots.iter().cloned());
             began_ms = older.about.began_ms;
         }
+        run.moments.reached(2);
         let held = sandbox::measure(&layer);
         let covered = covered_state(&layer, run.project, &roots)?;
         let is_too_much = held.bytes > BUILD_LAYER_BYTES_MAX || held.files > BUILD_LAYER_FILES_MAX;
@@ -156,8 +165,10 @@ impl Rooms {
         std::fs::write(unfinished.join(ABOUT), serde_json::to_vec(&about)?)?;
         // After a loss of power a name without its content would be taken for a build.
         rustix::fs::syncfs(std::fs::File::open(unfinished)?)?;
+        run.moments.reached(3);
         let folder = self.builds_of(run.zone).join(number.to_string());
         std::fs::rename(unfinished, &folder)?;
+        run.moments.reached(4);
         let generation = Arc::new(BuildGeneration { folder, about, is_replaced: AtomicBool::new(false) });
         let mut gone = Vec::new();
         {
@@ -169,6 +180,7 @@ impl Rooms {
             }
         }
         gone.iter().for_each(|older| older.is_replaced.store(true, Ordering::Release));
+        run.moments.reached(5);
         Ok(())
     }
 

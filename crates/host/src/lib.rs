@@ -15,7 +15,7 @@ mod services;
 mod settings;
 mod toolchains;
 
-pub use builds::{BuildRun, UsedBuilds};
+pub use builds::{BuildMoments, BuildRun, UsedBuilds};
 pub use layers::HOME_LAYER;
 pub use live_settings::{LiveSettings, SettingsState};
 pub use missing_program::explain_missing_program;

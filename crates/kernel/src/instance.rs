@@ -52,6 +52,12 @@ impl Instance {
     }
 }
 
+impl host::BuildMoments for Instance {
+    fn reached(&self, moment: u64) {
+        self.fault_at("builds", moment);
+    }
+}
+
 /// The name of the user that this program runs as.
 pub(crate) fn user_name() -> String {
     let uid = rustix::process::geteuid().as_raw();

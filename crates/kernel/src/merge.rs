@@ -44,7 +44,7 @@ use workspace::{
 use world::event::{MergeFinished, MergeProposed, MergeRejected, MergeStarted, ReviewAsked, TaskFinished, TaskParked};
 use world::{
     Answer, CallPattern, Event, Fault, FaultKind, Merge, MergeId, MergePath, MergeState, Mode, ReviewState, Side, Stop, Task, TaskState,
-    WorkflowState, World,
+    Workflow, WorkflowState, World,
 };
 
 /// Ends a task whose brain is done: nothing changed, nothing may change, or a merge that a person or a rule decides.
@@ -63,6 +63,10 @@ async fn end_or_merge(kernel: &Kernel, task: &Task, summary: &str) -> Result<(),
     let now = kernel.ledger.task(task.id)?;
     if now.workspace.is_none() && now.kept.is_none() {
         return finish(kernel, task, summary, Vec::new()).await;
+    }
+    // What was seen to pass is held to that in its review, and proposed from there alone.
+    if now.workflow.as_deref().is_some_and(Workflow::was_seen) {
+        return Err(Fault::new(FaultKind::Bug, "work was to be merged that is not held to what was seen of it", task.id).into());
     }
     let _keeps = kernel.blobs.hold().await;
     let frozen = frozen(kernel, task, summary).await?;

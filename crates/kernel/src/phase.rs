@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use std::time::Instant;
 use workflow::discipline::{PLAN_COMPLETE, REQUEST_EXEMPTION, available_tools, workflow_prompt};
 use world::event::TaskContinued;
-use world::{Code, Event, Fault, Refusal, Stop, Task, TaskId, WorkflowState};
+use world::{Code, Event, Fault, MergeState, Refusal, Stop, Task, TaskId, Workflow, WorkflowState};
 
 /// What follows a turn of a brain.
 pub(crate) enum AfterTurn {
@@ -26,14 +26,31 @@ pub(crate) enum AfterTurn {
 
 impl Kernel {
     pub(crate) fn test_first(&self) -> TestFirst<'_> {
-        TestFirst { ledger: &self.ledger, gate: &self.gate, rooms: &self.rooms, throwaways: &self.throwaways }
+        TestFirst { ledger: &self.ledger, gate: &self.gate, rooms: &self.rooms, throwaways: &self.throwaways, moments: &self.instance }
     }
 }
 
 /// Begins the work on a task that is held to tests first.
 pub(crate) async fn begin(kernel: &Kernel, task: &Task) -> Result<(), Stop> {
-    match task.workflow {
-        Some(_) => kernel.test_first().begin(task).await,
+    if task.workflow.is_none() {
+        return Ok(());
+    }
+    let newest = kernel.ledger.look(|world| world.merges.values().rev().find(|merge| merge.task == task.id).map(|merge| merge.state));
+    // What is said after a merge is a new wish, with tests of its own.
+    if newest.is_some_and(|state| matches!(state, MergeState::Rejected | MergeState::Undone)) {
+        review_again(kernel, task).await?;
+    }
+    kernel.test_first().begin(task).await
+}
+
+/// Takes up work that is over and was seen to pass, where some of it is kept.
+async fn review_again(kernel: &Kernel, task: &Task) -> Result<(), Stop> {
+    let now = kernel.ledger.task(task.id)?;
+    if !now.workflow.as_deref().is_some_and(Workflow::was_seen) {
+        return Ok(());
+    }
+    match kernel.kept_changes(&now)? {
+        Some(kept) => kernel.test_first().review_again(task, &|path| kept.paths.contains_key(path)).await,
         None => Ok(()),
     }
 }
@@ -88,8 +105,10 @@ pub(crate) async fn after_turn(kernel: &Kernel, task: &Task) -> Result<AfterTurn
 
 /// Puts back what was written after the tests were seen to pass, in work that was kept since and is about to be proposed.
 pub(crate) async fn hold_to_seen(kernel: &Kernel, task: &Task) -> Result<(), Stop> {
-    if task.workflow.as_deref().is_some_and(|workflow| workflow.state == WorkflowState::Reviewing) {
-        complete(kernel, task).await?;
+    review_again(kernel, task).await?;
+    let now = kernel.ledger.task(task.id)?;
+    if now.workflow.as_deref().is_some_and(|workflow| workflow.state == WorkflowState::Reviewing) {
+        complete(kernel, &now).await?;
     }
     Ok(())
 }

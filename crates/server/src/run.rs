@@ -230,7 +230,7 @@ impl Kill {
             "before_write" => kill.journal.kill_at = Some((journal::Point::BeforeWrite, nth)),
             "before_sync" => kill.journal.kill_at = Some((journal::Point::BeforeSync, nth)),
             "before_ack" => kill.journal.kill_at = Some((journal::Point::BeforeAck, nth)),
-            "base" | "merge" | "undo" | "keep" | "commit" => kill.at = Some((point.to_owned(), nth)),
+            "base" | "merge" | "undo" | "keep" | "commit" | "builds" => kill.at = Some((point.to_owned(), nth)),
             _ => return Err(bad()),
         }
         Ok(kill)

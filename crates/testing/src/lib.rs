@@ -26,7 +26,7 @@ mod weakening;
 pub use coverage::{Coverage, CoverageFormat, FileCoverageChange, LineCoverage, compare_coverage, read_coverage};
 pub use lex::SourceLanguage;
 pub use mutant::{Mutant, mutants};
-pub use paths::{FileRole, file_role, is_test_path};
+pub use paths::{FileRole, file_role, is_build_file, is_test_path};
 pub use project::ProjectFiles;
 pub use report::{TestCount, count_tests};
 pub use run::{

@@ -2,7 +2,10 @@
 //!
 //! By their names alone. What a name does not tell is source: a test in a file of another name is found by its runner, and then its run names it.
 
+mod library;
+
 use crate::lex::SourceLanguage;
+use library::{is_own_if_old, is_shadow};
 use serde::{Deserialize, Serialize};
 
 /// What a file is to the tests.
@@ -25,7 +28,7 @@ pub enum FileRole {
 const TEST_FOLDERS: [&str; 8] = ["tests", "test", "__tests__", "spec", "specs", "testdata", "e2e", "__mocks__"];
 
 /// Files by which runners are told what to do, wherever they are.
-const CONFIG_NAMES: [&str; 52] = [
+const CONFIG_NAMES: [&str; 65] = [
     "pytest.ini",
     ".pytest.ini",
     "pytest.toml",
@@ -79,10 +82,24 @@ const CONFIG_NAMES: [&str; 52] = [
     "pyvenv.cfg",
     ".yarnrc",
     "volta.json",
+    // Hooks of package managers, and runners of other kinds.
+    ".pnpmfile.cjs",
+    "Justfile",
+    ".justfile",
+    "Taskfile.yaml",
+    "hatch.toml",
+    ".taprc",
+    "phpunit.xml",
+    "phpunit.xml.dist",
+    ".rspec",
+    "tarpaulin.toml",
+    ".tarpaulin.toml",
+    ".istanbul.yml",
+    "deno.jsonc",
 ];
 
 /// Names that begin so and end in the extension of a script, JSON or YAML: `jest.config.mjs`.
-const CONFIG_STEMS: [&str; 15] = [
+const CONFIG_STEMS: [&str; 23] = [
     "jest.config.",
     "jest.setup.",
     "vitest.config.",
@@ -98,123 +115,53 @@ const CONFIG_STEMS: [&str; 15] = [
     "setupTests.",
     "test-setup.",
     "tsconfig.",
+    ".nycrc.",
+    "nyc.config.",
+    ".c8rc.",
+    ".pnp.",
+    "ava.config.",
+    "cypress.config.",
+    "wdio.conf.",
+    "web-test-runner.config.",
 ];
 
-/// Modules of Python that a runner or a test imports. A file of that name in the project's or the tests' own folder is taken in their place.
-const IMPORTED: [&str; 24] = [
-    "pytest",
-    "_pytest",
-    "unittest",
-    "pluggy",
-    "iniconfig",
-    "packaging",
-    "coverage",
-    "doctest",
-    "importlib",
-    "inspect",
-    "json",
-    "os",
-    "sys",
-    "re",
-    "time",
-    "random",
-    "datetime",
-    "typing",
-    "collections",
-    "functools",
-    "subprocess",
-    "pathlib",
-    "warnings",
-    "traceback",
+/// How a project is built, where sources and dependencies are named in the same file: a change of it is shown, and does not block.
+const BUILD_NAMES: [&str; 17] = [
+    "CMakeLists.txt",
+    "pom.xml",
+    "build.gradle",
+    "build.gradle.kts",
+    "settings.gradle",
+    "settings.gradle.kts",
+    "gradle.properties",
+    "meson.build",
+    "BUILD",
+    "BUILD.bazel",
+    "MODULE.bazel",
+    "Rakefile",
+    "mix.exs",
+    "Package.swift",
+    "angular.json",
+    "nx.json",
+    "turbo.json",
 ];
+const BUILD_STEMS: [&str; 4] = ["webpack.config.", "rollup.config.", "esbuild.config.", "rspack.config."];
 
-/// Further modules of Python's library that runners import. A source of such a name is an ordinary one below `src`; beside the runner it is taken in their
-/// place.
-const LIBRARY: [&str; 58] = [
-    "abc",
-    "argparse",
-    "ast",
-    "asyncio",
-    "atexit",
-    "bdb",
-    "bisect",
-    "cmd",
-    "codecs",
-    "concurrent",
-    "contextlib",
-    "copy",
-    "copyreg",
-    "dataclasses",
-    "difflib",
-    "dis",
-    "encodings",
-    "enum",
-    "fnmatch",
-    "gc",
-    "genericpath",
-    "gettext",
-    "glob",
-    "heapq",
-    "io",
-    "itertools",
-    "keyword",
-    "linecache",
-    "locale",
-    "logging",
-    "math",
-    "mock",
-    "opcode",
-    "operator",
-    "pdb",
-    "pkgutil",
-    "platform",
-    "posixpath",
-    "pprint",
-    "py",
-    "reprlib",
-    "runpy",
-    "selectors",
-    "shlex",
-    "shutil",
-    "signal",
-    "site",
-    "socket",
-    "stat",
-    "struct",
-    "sysconfig",
-    "tempfile",
-    "textwrap",
-    "threading",
-    "tokenize",
-    "types",
-    "weakref",
-    "xml",
-];
+/// Libraries by which Go's tests compare, below `vendor`.
+const GO_ASSERTIONS: [&str; 6] = ["testify", "gotest.tools", "go-cmp", "gomega", "ginkgo", "quicktest"];
 
-/// A file that Python would import in place of a module of the runner.
-fn is_shadow(path: &str) -> bool {
-    let mut parts: Vec<&str> = path.split('/').collect();
-    if parts.last() == Some(&"__init__.py") {
-        parts.pop();
-    }
-    let Some(last) = parts.pop() else {
-        return false;
-    };
-    let stem = last.strip_suffix(".py").unwrap_or(last);
-    let is_python = path.ends_with(".py");
-    let is_beside = parts.is_empty() || parts.len() == 1 && TEST_FOLDERS.contains(&parts[0]);
-    let is_near = is_beside || parts == ["src"];
-    is_python && (is_near && IMPORTED.contains(&stem) || is_beside && LIBRARY.contains(&stem))
-}
+/// Folders of what a run once wrote down, or data that only tests read.
+const RECORDED_FOLDERS: [&str; 8] =
+    ["__snapshots__", "snapshots", "__image_snapshots__", "golden", "goldens", "__fixtures__", "cassettes", "__cassettes__"];
+const RECORDED_ENDS: [&str; 5] = [".snap", ".snap.new", ".ambr", ".golden", ".snapshot"];
 
 /// The role of a file, by its path within the project.
 pub fn file_role(path: &str) -> FileRole {
     let name = path.rsplit('/').next().unwrap_or(path);
     let folders = || path.split('/').rev().skip(1);
-    if name.ends_with(".snap")
-        || name.ends_with(".snap.new")
-        || name.ends_with(".ambr")
-        || folders().any(|folder| folder == "__snapshots__" || folder == "snapshots")
+    if RECORDED_ENDS.iter().any(|end| name.ends_with(end))
+        || name.contains(".approved.")
+        || folders().any(|folder| RECORDED_FOLDERS.contains(&folder))
     {
         return FileRole::Snapshot;
     }
@@ -222,9 +169,15 @@ pub fn file_role(path: &str) -> FileRole {
     // What was installed or built before runs in place of what is written.
     let is_installed = path.starts_with("target/")
         || folders().any(|folder| matches!(folder, "node_modules" | "site-packages" | ".venv" | "venv" | "__pycache__" | ".tox" | ".nox"));
+    let is_metadata = folders().any(|folder| folder.ends_with(".egg-info") || folder.ends_with(".dist-info"));
+    let is_vendored =
+        path == "vendor/modules.txt" || path.starts_with("vendor/") && folders().any(|folder| GO_ASSERTIONS.contains(&folder));
     let is_included = name.ends_with(".mk");
     if is_cargo
         || is_installed
+        || is_metadata
+        || is_vendored
+        || path.starts_with(".yarn/")
         || is_included
         || is_shadow(path)
         || CONFIG_NAMES.contains(&name)
@@ -240,6 +193,12 @@ pub fn file_role(path: &str) -> FileRole {
         return if is_code && !folders().any(|folder| folder == "testdata") { FileRole::Test } else { FileRole::Fixture };
     }
     FileRole::Source
+}
+
+/// Whether a file tells how the project is built, beside what it is built from.
+pub fn is_build_file(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    BUILD_NAMES.contains(&name) || BUILD_STEMS.iter().any(|stem| name.starts_with(stem))
 }
 
 /// Whether a path belongs to the tests: what only a phase of writing tests may write. Settings that lie among the tests are theirs: a `conftest.py`, the
@@ -285,6 +244,7 @@ pub(crate) fn settings_change(path: &str, before: &str, after: &str) -> Option<b
                 |text: &str| text.lines().any(|line| matches!(line.split_whitespace().next(), Some("replace" | "exclude" | "retract")));
             Some(special(before) || special(after))
         }
+        _ if is_own_if_old(path) => Some(false),
         _ => None,
     }
 }
@@ -390,6 +350,19 @@ mod tests {
             ("node_modules/jest/index.js", RunnerConfig),
             ("tsconfig.build.json", RunnerConfig),
             ("README.md", Source),
+            ("hashlib.py", RunnerConfig),
+            ("app/hashlib.py", Source),
+            ("pluggy.pyc", RunnerConfig),
+            ("src/_pytest/__init__.so", RunnerConfig),
+            ("x.egg-info/entry_points.txt", RunnerConfig),
+            ("vendor/a/b.go", Source),
+            ("vendor/github.com/stretchr/testify/assert/a.go", RunnerConfig),
+            (".yarn/releases/y.cjs", RunnerConfig),
+            (".nycrc.json", RunnerConfig),
+            ("golden/a.txt", Snapshot),
+            ("src/a.golden", Snapshot),
+            ("src/golden.rs", Source),
+            ("CMakeLists.txt", Source),
         ] {
             assert_eq!(file_role(path), role, "{path}");
         }
@@ -427,6 +400,8 @@ mod tests {
         check("go.mod", "module a\n", "module a\nrequire b v1\n", Some(false));
         check("go.mod", "module a\n", "module a\nreplace b => ./c\n", Some(true));
         check("pytest.ini", "", "x", None);
+        check("calendar.py", "a = 1\n", "a = 2\n", Some(false));
+        check("argparse.py", "a = 1\n", "a = 2\n", None);
         check("Cargo.toml", cargo, &format!("{cargo}[\"lib\"]\ntest = false\n"), Some(true));
         check("Cargo.toml", cargo, &format!("{cargo}[lib] # x\ntest = false\n"), Some(true));
         check("Cargo.toml", cargo, &cargo.replace("a = \"1\"", "a = { path = \"fake\" }"), Some(true));

@@ -6,6 +6,7 @@
 mod assertions;
 mod go;
 mod python;
+mod questions;
 mod rust;
 mod script;
 
@@ -71,7 +72,7 @@ pub fn find_tests(path: &str, text: &str) -> Vec<SourceTest> {
 
 /// Where a source asks whether it is being tested.
 pub(crate) fn test_questions(path: &str, text: &str) -> Vec<String> {
-    SourceLanguage::of(path).map(|language| assertions::questions(&lex(language, text).code())).unwrap_or_default()
+    SourceLanguage::of(path).map(|language| questions::questions(&lex(language, text).code(), text)).unwrap_or_default()
 }
 
 /// A test as the languages' readers find it: places in the tokens without comments.

@@ -5,6 +5,8 @@
 //! *Does not know* whether a change was wanted: a person decides.
 
 mod compare;
+mod examples;
+mod hidden;
 
 use crate::paths::{FileRole, file_role};
 use crate::run::{RunVerdict, TestCaseOutcome, TestResult, TestRun};
@@ -60,6 +62,12 @@ pub enum FindingKind {
     TestShadowed,
     /// A source asks whether it is being tested.
     SourceKnowsTests,
+    /// An example in a source that runners take for a test is not what it was.
+    ExampleChanged,
+    /// A file that tells how the project is built changed.
+    BuildChanged,
+    /// People read something else in a file than runs.
+    HiddenText,
     /// A test has a habit that can make its result depend on who runs it, or change what it tests.
     Habit,
 }
@@ -67,7 +75,16 @@ pub enum FindingKind {
 impl FindingKind {
     /// Whether it stops the work until a person agrees. The others are shown.
     pub fn blocks(self) -> bool {
-        !matches!(self, FindingKind::TestMoved | FindingKind::Habit | FindingKind::NoAssertion | FindingKind::SourceKnowsTests)
+        !matches!(
+            self,
+            FindingKind::TestMoved
+                | FindingKind::Habit
+                | FindingKind::NoAssertion
+                | FindingKind::SourceKnowsTests
+                | FindingKind::ExampleChanged
+                | FindingKind::BuildChanged
+                | FindingKind::HiddenText
+        )
     }
 }
 
@@ -102,6 +119,9 @@ pub struct ChangedFile<'a> {
 pub fn inspect_tests(path: &str, text: &str) -> Vec<TestFinding> {
     let mut findings = Vec::new();
     let file = read_file(path, text);
+    if let Some(why) = hidden::hidden_text(path, text) {
+        findings.push(TestFinding::new(FindingKind::HiddenText, path, "", why));
+    }
     for test in &file.tests {
         inspect_one(path, test, &mut findings);
     }

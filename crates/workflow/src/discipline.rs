@@ -29,8 +29,6 @@ const WRITES: [&str; 5] = ["fs.write", "fs.edit", "fs.patch", "fs.delete", "fs.m
 /// Calls that run programs, which may write anything: what they wrote is looked at when the phase ends.
 const PROGRAMS: [&str; 2] = ["shell.run", "test.run"];
 const COMMIT: &str = "git.commit";
-/// Runs a container; nobody but debug mode knows it.
-const CONTAINER: &str = "container.run";
 
 /// A tool is not there in the present state.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,9 +57,6 @@ pub fn available_tools(workflow: &Workflow) -> Vec<String> {
     }
     if matches!(state, WorkflowState::Exploring | WorkflowState::Committing) {
         tools.push(COMMIT);
-    }
-    if workflow.mode == Discipline::Debug && state == WorkflowState::Exploring {
-        tools.push(CONTAINER);
     }
     tools.push(WORKFLOW_STATE);
     if state == WorkflowState::Planning || state.is_writing() {
@@ -131,7 +126,6 @@ pub fn objection(workflow: &Workflow, call: &DisciplinedCall<'_>, kinds: &dyn Pa
         PLAN_COMPLETE => return unavailable("no phase is under way that could be complete".to_owned()),
         REQUEST_EXEMPTION if available_tools(workflow).iter().any(|tool| tool == REQUEST_EXEMPTION) => return None,
         REQUEST_EXEMPTION => return unavailable("an exemption is asked for before anything is written".to_owned()),
-        CONTAINER if workflow.mode != Discipline::Debug => return unavailable("containers run in debug mode alone".to_owned()),
         COMMIT if !matches!(state, WorkflowState::Exploring | WorkflowState::Committing) => {
             return unavailable("a commit comes after the review".to_owned());
         }
@@ -150,11 +144,13 @@ pub fn objection(workflow: &Workflow, call: &DisciplinedCall<'_>, kinds: &dyn Pa
     None
 }
 
-/// Why a path does not go into the project by a merge, if it does not. Tests always may.
+/// Why a path does not go into the project by a merge, if it does not. Tests always may. Of work that is over it says what its merge would come
+/// to: before it is proposed it goes back to its review, and holds what was seen.
 pub fn merge_objection(workflow: &Workflow, path: &str, kinds: &dyn PathKinds) -> Option<UnavailableTool> {
     if matches!(workflow.state, WorkflowState::Reviewing | WorkflowState::Committing)
         || kinds.is_test(path)
         || workflow.mode != Discipline::Strict
+        || workflow.was_seen()
     {
         return None;
     }

@@ -32,6 +32,9 @@ pub async fn git_with(room: &Workspace, args: &[&str], more: &[(&str, &str)], st
         // `check-ignore` reads its paths literally and refuses to be told so.
         ("GIT_LITERAL_PATHSPECS", if args.first() == Some(&"check-ignore") { "0" } else { "1" }),
         ("GIT_TERMINAL_PROMPT", "0"),
+        // An object that is missing would be fetched, by whatever program the room's own settings name.
+        ("GIT_NO_LAZY_FETCH", "1"),
+        ("GIT_ALLOW_PROTOCOL", "none"),
         // A replacement could give a commit another content.
         ("GIT_NO_REPLACE_OBJECTS", "1"),
     ];

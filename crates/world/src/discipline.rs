@@ -15,7 +15,7 @@ pub enum Discipline {
     Strict,
     /// Code may come first; what is merged is marked as unverified.
     Explore,
-    /// The same, and programs may be run that otherwise never are.
+    /// The same; a person must agree to the mode itself.
     Debug,
 }
 
@@ -310,6 +310,17 @@ impl Workflow {
         self.mode == Discipline::Strict && self.exemption.is_none()
     }
 
+    /// Was the work seen to pass, and is over without going in, or without going in whole? Then it can be proposed again as it was seen.
+    pub fn was_seen(&self) -> bool {
+        let is_red = self.red.as_ref().is_some_and(TestEvidence::is_red);
+        let passes = match &self.green {
+            Some(green) if self.is_test_first() => is_red && green.is_green(),
+            Some(green) => green.is_harmless(),
+            None => false,
+        };
+        self.state == WorkflowState::Idle && self.mode == Discipline::Strict && !self.unverified && self.snapshot.is_some() && passes
+    }
+
     /// What is named by the blobs that it cannot go on without.
     pub fn blobs(&self) -> impl Iterator<Item = &str> {
         let outputs = [&self.base, &self.red, &self.green].into_iter().flatten().flat_map(TestEvidence::blobs);
@@ -324,6 +335,7 @@ impl Workflow {
         let harmless = self.green.as_ref().is_some_and(TestEvidence::is_harmless);
         match (self.state, to) {
             (_, Idle) | (Idle, Planning) => None,
+            (Idle, Reviewing) => (!self.was_seen()).then_some(GREEN_GUARD),
             (Planning, TestWriting) if tests_first => None,
             (Planning, Exploring) if !tests_first => None,
             // An exemption was granted.

@@ -1,7 +1,9 @@
 //! Compares files in two states.
 
+use super::examples::lost_examples;
+use super::hidden::hidden_text;
 use super::{ChangedFile, FindingKind, TestFinding};
-use crate::paths::{FileRole, file_role, settings_change};
+use crate::paths::{FileRole, file_role, is_build_file, settings_change};
 use crate::source::{FileTests, SourceTest, read_file, test_questions};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +22,10 @@ pub fn compare_tests(changes: &[ChangedFile<'_>]) -> Vec<TestFinding> {
             FileRole::Snapshot => snapshot(change, &mut findings),
             FileRole::Fixture => fixture(change, &mut findings),
             FileRole::RunnerConfig => config(change, &mut findings),
-            FileRole::Source => detects_tests(change, &mut findings),
+            FileRole::Source => {
+                detects_tests(change, &mut findings);
+                source(change, &mut findings);
+            }
             FileRole::Test => {}
         }
         code(change, &mut findings, &mut gone, &mut come);
@@ -50,11 +55,28 @@ fn detects_tests(change: &ChangedFile<'_>, findings: &mut Vec<TestFinding>) {
     let asks = |bytes: Option<&[u8]>| text(bytes).map(|text| test_questions(change.path, text)).unwrap_or_default();
     let before = asks(change.before);
     for question in asks(change.after).into_iter().filter(|question| !before.contains(question)) {
-        let sentence = match question.ends_with("… true") {
-            true => format!("the source has a value that equals everything: `{question}`"),
-            false => format!("the source asks whether it is being tested: `{question}`"),
+        let sentence = match question.rsplit_once(" … ") {
+            Some((_, "true")) => format!("the source has a value that equals everything: `{question}`"),
+            Some((line, "unmeasured")) => format!("the source keeps lines out of what is measured: `{line}`"),
+            _ => format!("the source asks whether it is being tested, or changes what tests do: `{question}`"),
         };
         findings.push(TestFinding::new(FindingKind::SourceKnowsTests, change.path, "", sentence));
+    }
+}
+
+/// What else of a source concerns the tests: examples that are run, how it is built, and whether people read what runs.
+fn source(change: &ChangedFile<'_>, findings: &mut Vec<TestFinding>) {
+    let mut push = |kind, sentence: String| findings.push(TestFinding::new(kind, change.path, "", sentence));
+    if is_build_file(change.path) {
+        push(FindingKind::BuildChanged, "it tells how the project is built or tested, and changed".to_owned());
+    }
+    let (before, after) = (text(change.before).unwrap_or_default(), text(change.after).unwrap_or_default());
+    if let Some(why) = hidden_text(change.path, after).filter(|_| hidden_text(change.path, before).is_none()) {
+        push(FindingKind::HiddenText, why);
+    }
+    let lost = lost_examples(change.path, before, after);
+    if lost > 0 {
+        push(FindingKind::ExampleChanged, format!("{lost} lines of examples that runners take for tests are not what they were"));
     }
 }
 

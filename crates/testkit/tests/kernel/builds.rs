@@ -1,5 +1,7 @@
 //! What the kernel's own runs of the tests built lies beneath its next ones, and no task puts anything into it.
 
+pub mod killed;
+
 use journal::Filter;
 use kernel::{Kernel, Stop};
 use sandbox::Launcher;
@@ -15,6 +17,7 @@ pub fn tests() -> Vec<Test> {
         Test::new("a_task_cannot_poison_what_later_tasks_are_tested_with", || play(1, poisoned)),
         Test::new("builds_are_used_over_what_they_were_made_over_and_over_nothing_else", || play(1, moved)),
         Test::new("a_kernel_uses_what_the_one_before_it_finished_and_removes_the_rest", || play(2, restarted)),
+        Test::new("a_kernel_that_is_killed_while_it_keeps_builds_leaves_them_whole_or_not_at_all", killed::at_every_moment),
     ]
 }
 

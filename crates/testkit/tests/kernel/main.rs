@@ -20,7 +20,7 @@ fn main() -> ExitCode {
     if let Some(ended) = harness::child() {
         return ended;
     }
-    if let Some(ended) = sessions::child() {
+    if let Some(ended) = sessions::child().or_else(builds::killed::child) {
         return ended;
     }
     let rooms = [

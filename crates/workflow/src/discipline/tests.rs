@@ -1,6 +1,6 @@
 use super::*;
 use proptest::prelude::*;
-use world::{Exemption, ExemptionCategory};
+use world::{Exemption, ExemptionCategory, TestEvidence, TestOutcome, TestPurpose};
 
 fn kinds(path: &str) -> bool {
     path.starts_with("tests/")
@@ -50,7 +50,7 @@ fn a_refusal_names_tool_state_reason_and_what_there_is() {
     assert_eq!(no.reason, "tests must be written first; `src/utils.ts` is no test");
     let tools: Vec<&str> = no.available_tools.iter().map(String::as_str).collect();
     assert!(["fs.read", "fs.write", "test.run", "plan.complete", "workflow.request_exemption"].iter().all(|tool| tools.contains(tool)));
-    assert!(!tools.contains(&"git.commit") && !tools.contains(&"container.run"));
+    assert!(!tools.contains(&"git.commit"));
 }
 
 #[test]
@@ -64,12 +64,9 @@ fn an_exemption_opens_its_own_paths_and_no_others() {
 }
 
 #[test]
-fn containers_run_in_debug_alone_and_commits_after_the_review() {
+fn commits_come_after_the_review() {
     let call = |tool| DisciplinedCall { tool, ..write(&[]) };
     let may = |mode, state, tool| objection(&at(mode, state), &call(tool), &kinds).is_none();
-    assert!(may(Discipline::Debug, WorkflowState::Exploring, "container.run"), "control: policy decides");
-    assert!(!may(Discipline::Explore, WorkflowState::Exploring, "container.run"));
-    assert!(!may(Discipline::Strict, WorkflowState::CodeWriting, "container.run"));
     assert!(may(Discipline::Strict, WorkflowState::Committing, "git.commit"));
     assert!(!may(Discipline::Strict, WorkflowState::CodeWriting, "git.commit"));
 }
@@ -83,6 +80,16 @@ fn only_what_was_seen_green_is_merged_in_strict_mode_and_tests_always() {
         assert!(merge_objection(&strict, "tests/a.ts", &kinds).is_none());
         assert!(merge_objection(&at(Discipline::Explore, state), "src/a.ts", &kinds).is_none());
     }
+    let ended = |red, green| Workflow { red, green, snapshot: Some("blob".into()), ..at(Discipline::Strict, WorkflowState::Idle) };
+    let (red, green) = (seen(TestPurpose::Red, TestOutcome::Failed), seen(TestPurpose::Green, TestOutcome::Passed));
+    assert!(merge_objection(&ended(Some(red.clone()), Some(green.clone())), "src/a.ts", &kinds).is_none(), "it was seen before it ended");
+    assert!(merge_objection(&ended(Some(red), None), "src/a.ts", &kinds).is_some(), "never green");
+    assert!(merge_objection(&ended(None, Some(green)), "src/a.ts", &kinds).is_some(), "never red");
+}
+
+fn seen(purpose: TestPurpose, outcome: TestOutcome) -> TestEvidence {
+    let run = serde_json::json!({ "purpose": purpose, "tree": "t", "outcome": outcome, "passed": 1, "failed": 1, "skipped": 0, "ms": 1 });
+    serde_json::from_value(run).unwrap()
 }
 
 /// As `dialect` estimates it, near enough: a token is about four letters, and each mark is one.

@@ -25,12 +25,14 @@ fn guarded(mode: Discipline, state: WorkflowState) -> Workflow {
         state,
         red: Some(evidence(TestPurpose::Red, TestOutcome::Failed)),
         green: Some(evidence(TestPurpose::Green, TestOutcome::Passed)),
+        snapshot: Some("blob".into()),
         ..Workflow::new(mode)
     }
 }
 
 const STRICT: &[(WorkflowState, WorkflowState)] = &[
     (Idle, Planning),
+    (Idle, Reviewing),
     (Planning, TestWriting),
     (TestWriting, CodeWriting),
     (CodeWriting, Validating),
@@ -89,6 +91,30 @@ fn no_guarded_way_is_taken_without_its_guard() {
     }
     assert_eq!(green(Discipline::Strict, run(TestOutcome::NoTests)).objection_to(Reviewing, false), Some(GREEN_GUARD));
     assert_eq!(green(Discipline::Explore, run(TestOutcome::NoTests)).objection_to(Reviewing, false), None, "or no tests");
+}
+
+#[test]
+fn ended_work_is_reviewed_again_only_if_it_was_seen_red_and_then_green() {
+    let ended = || guarded(Discipline::Strict, Idle);
+    assert_eq!(ended().objection_to(Reviewing, false), None, "control");
+    let exemption = Exemption { category: ExemptionCategory::Documentation, paths: vec!["README.md".into()], reason: "words".into() };
+    let exempt = Workflow { exemption: Some(exemption), red: None, ..ended() };
+    assert_eq!(exempt.objection_to(Reviewing, false), None, "control");
+    let failed = Some(evidence(TestPurpose::Green, TestOutcome::Failed));
+    let weakened = TestEvidence { doubts: vec!["a test went".into()], ..evidence(TestPurpose::Green, TestOutcome::Passed) };
+    let unseen = [
+        ("never red", Workflow { red: None, ..ended() }),
+        ("never green", Workflow { green: None, ..ended() }),
+        ("failed", Workflow { green: failed.clone(), ..ended() }),
+        ("weakened", Workflow { green: Some(weakened), ..ended() }),
+        ("of which nothing is listed", Workflow { snapshot: None, ..ended() }),
+        ("explored before", Workflow { unverified: true, ..ended() }),
+        ("explored", guarded(Discipline::Explore, Idle)),
+        ("exempt and failed", Workflow { green: failed, ..exempt }),
+    ];
+    for (what, workflow) in unseen {
+        assert_eq!(workflow.objection_to(Reviewing, false), Some(GREEN_GUARD), "{what}");
+    }
 }
 
 #[test]

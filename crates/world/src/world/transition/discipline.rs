@@ -55,6 +55,7 @@ impl Transition for WorkflowEntered {
     fn apply(&self, world: &mut World, _at_ms: i64) {
         let Some(workflow) = task_mut(world, self.task).and_then(|task| task.workflow.as_deref_mut()) else { return };
         workflow.state = self.to;
+        // INVARIANT: in `idle`, tests that passed stand beside the list of exactly the files that they passed on.
         if self.snapshot.is_some() {
             workflow.snapshot.clone_from(&self.snapshot);
         }
@@ -65,6 +66,7 @@ impl Transition for WorkflowEntered {
                 *workflow = Workflow { state: self.to, base: None, put_back: 0, ..Workflow::new(workflow.mode) };
             }
             WorkflowState::TestWriting => (workflow.red, workflow.green) = (None, None),
+            WorkflowState::Idle => forget_unreviewed(workflow, self.from),
             WorkflowState::CodeWriting | WorkflowState::Exploring | WorkflowState::RetroactiveTesting => workflow.green = None,
             _ => {}
         }
@@ -166,6 +168,14 @@ fn held(task: &Task) -> Result<&Workflow, String> {
 /// A task that somebody does not want any more begins anew, if it ever does.
 pub(super) fn reset(world: &mut World, id: Option<TaskId>) {
     if let Some(workflow) = task_mut(world, id).and_then(|task| task.workflow.as_deref_mut()) {
-        workflow.state = WorkflowState::Idle;
+        let from = std::mem::replace(&mut workflow.state, WorkflowState::Idle);
+        forget_unreviewed(workflow, from);
+    }
+}
+
+/// Tests that passed count for the files of the review that they led to. Work that ends before it has none.
+fn forget_unreviewed(workflow: &mut Workflow, from: WorkflowState) {
+    if !matches!(from, WorkflowState::Idle | WorkflowState::Reviewing | WorkflowState::Committing) {
+        workflow.green = None;
     }
 }

@@ -3,7 +3,7 @@
 use crate::Kernel;
 use std::sync::{Arc, Weak};
 use tree::{BrainHost, TreeFuture};
-use world::{BrainSpec, Code, Fault, FaultKind, Pid, Process, ProgramRuntime, Refusal, Stop, TaskId, Tier, ZoneId};
+use world::{BrainSpec, Code, Discipline, Fault, FaultKind, Pid, Process, ProgramRuntime, Refusal, Stop, TaskId, Tier, ZoneId};
 
 pub(crate) struct KernelBrains(Weak<Kernel>);
 
@@ -38,6 +38,13 @@ impl BrainHost for KernelBrains {
             }
         }
         Err(refused.into())
+    }
+
+    fn discipline(&self, zone: ZoneId) -> TreeFuture<'_, Result<Option<(Discipline, String)>, Stop>> {
+        Box::pin(async move {
+            let chosen = self.kernel()?.discipline_of_new(zone, None, true).await?;
+            Ok(chosen.map(|chosen| (chosen.mode, chosen.reason)))
+        })
     }
 
     fn wake(&self) {

@@ -1,7 +1,7 @@
 //! Brains as processes of the tree: the tree queues, awaits and cancels their tasks, and the kernel's own queue has them worked off.
 //!
 //! Such a process has no program that the tree starts. **Invariant.** It works on the project of whoever spawned it, each task in a room of its
-//! own, with no tool and no mode that the task of whoever asks does not have.
+//! own, with no tool and no mode that the task of whoever asks does not have, and held to tests first as strictly.
 
 use crate::calls::{CallEffect, CallOrigin, TreeCall};
 use crate::end::{of_tree, own_children};
@@ -11,10 +11,10 @@ use crate::{Tree, TreeCaller, TreeFuture};
 use gate::TreeRequest;
 use serde_json::json;
 use std::sync::Arc;
-use world::event::{TaskNarrowed, TaskQueued, TaskScheduled};
+use world::event::{DisciplineSwitched, TaskNarrowed, TaskQueued, TaskScheduled};
 use world::{
-    Code, Event, ExecuteOrder, ExecuteResult, Fault, Mode, Pid, Process, ProcessExit, ProcessRole, ProgramRuntime, Refusal, ReviewId, Stop,
-    Task, TaskId, TaskState, Tier, ToolList, World, ZoneId,
+    Code, Discipline, Event, ExecuteOrder, ExecuteResult, Fault, Mode, Pid, Process, ProcessExit, ProcessRole, ProgramRuntime, Refusal,
+    ReviewId, Stop, Task, TaskId, TaskState, Tier, ToolList, World, ZoneId,
 };
 
 /// Tasks of one brain that wait, as of any worker.
@@ -24,6 +24,9 @@ const QUEUED_MAX: usize = world::limits::QUEUE_MAX;
 pub trait BrainHost: Send + Sync {
     /// The brain that a name stands for in a zone, as tasks name it. Refused where it cannot work there.
     fn resolve(&self, zone: ZoneId, name: &str, tier: Tier, model: &str) -> Result<String, Stop>;
+
+    /// How strictly tests come first in a task of this zone that nobody named a mode for, and why.
+    fn discipline(&self, zone: ZoneId) -> TreeFuture<'_, Result<Option<(Discipline, String)>, Stop>>;
 
     /// Something was queued.
     fn wake(&self);
@@ -72,13 +75,15 @@ impl Tree {
     ) -> Result<TaskId, Stop> {
         let host = self.brain_host()?;
         let prompt = prompt(&order);
+        let discipline = self.discipline_below(host.as_ref(), by, target).await?;
         let original = self.ledger.keep_prompt(&prompt).await?;
         let input = json!({ "pid": target.0, "description": order.description, "params": order.params, "label": order.label });
         let about = Some(TreeRequest::Direct { target, only_children });
         let call = TreeCall { by, tool: "proc.execute", input, about, read_only: false };
         let queued = self.commit_asked(call, asked, |world, _, _| {
             let task = world.next_task();
-            let events = queueing(world, by, target, &order, &prompt, original.clone())?;
+            let mut events = queueing(world, by, target, &order, &prompt, original.clone())?;
+            events.extend(held(world, by, target, task, discipline.clone()));
             Ok(CallEffect { events, output: json!({ "task": task.to_string() }), value: task })
         });
         match queued.await {
@@ -92,6 +97,16 @@ impl Tree {
                 }
                 Err(own_children(stop, only_children, "execute_on"))
             }
+        }
+    }
+
+    /// The mode of what a process has a brain do: that of its own task, else what the project or the operator says.
+    async fn discipline_below(&self, host: &dyn BrainHost, by: Pid, target: Pid) -> Result<Option<(Discipline, String)>, Stop> {
+        let (own, zone) = self.ledger.look(|world| (mode_of(world, by), world.processes.get(&target).and_then(|process| process.zone)));
+        match (own, zone) {
+            (Some(mode), _) => Ok(Some((mode, "whoever asks for it is held so".to_owned()))),
+            (None, Some(zone)) => host.discipline(zone).await,
+            (None, None) => Ok(None),
         }
     }
 
@@ -199,6 +214,24 @@ pub(crate) fn said(summary: Option<String>) -> ExecuteResult {
 fn prompt(order: &TaskOrder) -> String {
     let params = order.params.iter().map(|(name, value)| format!("\n{name}: {value}")).collect::<String>();
     if params.is_empty() { order.description.clone() } else { format!("{}\n{params}", order.description) }
+}
+
+/// How the task is held that a process works on.
+fn mode_of(world: &World, pid: Pid) -> Option<Discipline> {
+    let asker = CallOrigin::of(world, pid).task.and_then(|task| world.tasks.get(&task))?;
+    asker.workflow.as_deref().map(|workflow| workflow.mode)
+}
+
+/// The record by which a task is held that somebody is to write in. Explored work is not begun where it is locked.
+fn held(world: &World, by: Pid, target: Pid, task: TaskId, chosen: Option<(Discipline, String)>) -> Option<Event> {
+    let asker = CallOrigin::of(world, by).task.and_then(|task| world.tasks.get(&task));
+    let (mode, reason) = chosen.filter(|_| !asker.is_some_and(|task| task.present_mode() == Mode::Ask))?;
+    let zone = world.processes.get(&target).and_then(|process| process.zone).and_then(|zone| world.zones.get(&zone));
+    let (mode, reason) = match zone.is_some_and(world::Zone::is_explore_locked) && mode != Discipline::Strict {
+        true => (Discipline::Strict, format!("{mode} was asked for. {}", world::discipline::EXPLORE_LOCK)),
+        false => (mode, reason),
+    };
+    Some(DisciplineSwitched { pid: target, task: Some(task), mode, was: None, by: ledger::name_of(world, by), reason }.into())
 }
 
 /// The records by which a task waits for a brain.

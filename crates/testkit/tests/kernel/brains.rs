@@ -19,7 +19,47 @@ pub fn tests() -> Vec<Test> {
         Test::new("a_brain_keeps_to_its_rights", || play("", rights)),
         Test::new("trouble_of_a_brain_comes_back_with_its_answer", || play("", trouble)),
         Test::new("the_projects_rules_and_a_tasks_list_hold_for_the_tree", || play(RULES, narrowed)),
+        Test::new("a_brain_below_a_strict_brain_is_held_as_strictly", held_below),
     ]
+}
+
+/// A brain has another one write a source. Rules let small changes pass unread that tests vouch for.
+const DELEGATES: &str = r#"file src/greeting.txt one
+file tests/a_test.sh true
+file check.sh echo TAP version 13; echo 1..1; if sh tests/a_test.sh; then echo ok 1 - a; else echo not ok 1 - a; exit 1; fi
+test sh check.sh
+safe src/**
+rule allow *
+tools fs.* proc.*
+budget set 10000000
+model
+  on "play the"
+    call agent_spawn {"name": "writer", "brain": "native"}
+  then
+    call agent_execute {"pid": 4, "task": "write it"}
+  then
+    say it is written
+  on "write it"
+    call fs.write {"path": "src/greeting.txt", "content": "two\n"}
+  then
+    say done
+show src/greeting.txt
+"#;
+
+fn held_below() -> Result<(), String> {
+    let has = |journal: &str, words: &[&str]| journal.lines().any(|line| words.iter().all(|word| line.contains(word)));
+    // The control: the brain below a free one is free, and what it writes goes in.
+    let free = testkit::scenario::tell(DELEGATES)?;
+    assert!(
+        has(&free, &["merge.finished", "p4", "src/greeting.txt"]) && free.lines().any(|line| line == "src/greeting.txt: two"),
+        "{free}"
+    );
+    assert!(!has(&free, &["discipline.switched"]), "{free}");
+    let held = testkit::scenario::tell(&DELEGATES.replace("budget set", "discipline strict\nbudget set"))?;
+    assert!(has(&held, &["discipline.switched", "p4", "strict", "whoever asks for it is held so"]), "{held}");
+    assert!(has(&held, &["call.refused", "p4", "fs.write src/greeting.txt", "planning"]), "{held}");
+    assert!(!has(&held, &["merge.finished"]) && held.lines().any(|line| line == "src/greeting.txt: one"), "{held}");
+    Ok(())
 }
 
 const RULES: &str = "  - { name: asks, match: { syscall: proc.spawn }, action: require_review, reason: look first }\n\

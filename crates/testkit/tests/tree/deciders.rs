@@ -40,6 +40,10 @@ impl BrainHost for Decides {
         Err(Refusal::new(Code::Unsupported, "nobody works here").into())
     }
 
+    fn discipline(&self, _: ZoneId) -> TreeFuture<'_, Result<Option<(world::Discipline, String)>, Stop>> {
+        Box::pin(async { Ok(None) })
+    }
+
     fn wake(&self) {}
 
     fn decider(&self, name: &str) -> Option<String> {

@@ -1,7 +1,8 @@
 //! Commits that a brain made in its room, as a reference of the repository that nobody has checked out: `refs/skep/TASK`.
 //!
 //! They come with the merge that a rule or a person agreed to, after each of their paths was judged. **Invariant.** HEAD, branches and the
-//! index stay as they are, a commit with a path that may not change comes with none of the others, and none comes where tests come first.
+//! index stay as they are, a commit with a path that may not change comes with none of the others, and none comes in strict mode, where it
+//! could hold what the kernel never looked at.
 
 use super::with_note;
 use crate::Kernel;
@@ -12,11 +13,10 @@ use workspace::aside;
 use workspace::repository::{self, write::task_target};
 use workspace::task_commits::{self, TaskCommits};
 use world::event::{CommitsImported, CommitsRefused};
-use world::{CommitWish, Event, FaultKind, Mode, Stop, Task, Workflow};
+use world::{CommitWish, Discipline, Event, FaultKind, Mode, Stop, Task};
 
-/// Why commits of a task that is held to tests first stay in its room.
-const UNSEEN: &str =
-    "tests come first in this task: the files go in that the kernel saw its tests pass on, and no commit of the brain's own";
+/// Why commits of a task in strict mode stay in its room.
+const UNSEEN: &str = "this task is in strict mode: the files go in that the kernel looked at, and no commit of the brain's own";
 
 /// Imports the commits of a task; gives the record of it, and the summary with what a person should know.
 pub(super) async fn run(kernel: &Kernel, task: &Task, summary: &str) -> Result<(Option<Event>, String), Stop> {
@@ -58,11 +58,13 @@ async fn import(kernel: &Kernel, task: &Task) -> Result<Imported, Stop> {
     let gate = MergeRights::of(&kernel.gate, task)?;
     let read = task_commits::read(&opened.room, beside.room()?, base.as_deref(), &target.objects(), &gate).await;
     beside.close().await?;
-    let is_test_first = kernel.ledger.task(task.id)?.workflow.as_deref().is_some_and(Workflow::is_test_first);
+    // Also where the work is exempt from tests: what was proven of its files was proven of no commit.
+    let is_strict =
+        kernel.ledger.look_at_task(task.id, |task| task.workflow.as_deref().is_some_and(|held| held.mode == Discipline::Strict))?;
     let (head, count, objects) = match read? {
         TaskCommits::None => return Ok(Imported::None),
         // What a commit of the room holds was seen by no test.
-        TaskCommits::Ready { .. } if is_test_first => return Ok(Imported::Refused(UNSEEN.to_owned())),
+        TaskCommits::Ready { .. } if is_strict => return Ok(Imported::Refused(UNSEEN.to_owned())),
         TaskCommits::Refused(why) => return Ok(Imported::Refused(why)),
         TaskCommits::Ready { head, count, objects } => (head, count, objects),
     };

@@ -310,10 +310,11 @@ fn without_owner(state: State) -> State {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn kept(paths: &[(&str, State)]) -> KeptChanges {
+    /// New files, as tests want them.
+    pub(crate) fn kept(paths: &[(&str, State)]) -> KeptChanges {
         let one = |(path, state): &(&str, State)| {
             (
                 (*path).to_owned(),

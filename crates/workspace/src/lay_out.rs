@@ -112,18 +112,8 @@ fn folders(upper: &Path, tree: &FileTree, path: &Path) -> Result<(), Stop> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keep::{KeptPath, UnnamedPath};
-    use crate::was::BaseState;
-
-    fn kept(paths: &[(&str, State)]) -> KeptChanges {
-        let one = |(path, state): &(&str, State)| {
-            (
-                (*path).to_owned(),
-                KeptPath { state: state.clone(), base: BaseState::Absent, head: None, size: 1, from: None, unsettled: None },
-            )
-        };
-        KeptChanges { began: None, paths: paths.iter().map(one).collect(), ..KeptChanges::default() }
-    }
+    use crate::keep::UnnamedPath;
+    use crate::keep::tests::kept;
 
     #[test]
     fn kept_work_is_laid_out_and_a_path_that_is_gone_already_needs_no_mark() {

@@ -42,18 +42,23 @@ struct Builds {
     launchers: std::vec::IntoIter<Launcher>,
 }
 
-fn play<F: Future<Output = Result<(), String>>>(kernels: usize, test: impl FnOnce(Builds) -> F) -> Result<(), String> {
-    // All are forked while there is no thread.
-    let launchers: Vec<Launcher> = (0..kernels).map(|_| Launcher::start()).collect::<Result<_, _>>().map_err(|error| error.to_string())?;
+/// A project whose tests are run by this script.
+fn bed(run: &str) -> Result<Bed, String> {
     let policy = "capabilities:\n  - { name: runs, match: { syscall: 'fs.*' }, action: allow }\n";
     let files = [
         (".skep/policy.yaml", policy),
         ("skep.yml", "test: { command: [sh, run.sh] }\n"),
         (".gitignore", "build/\n"),
-        ("run.sh", RUN),
+        ("run.sh", run),
         ("tests/old.sh", OLD),
     ];
-    let bed = Bed::new(&files.map(|(path, text)| (path.to_owned(), text.to_owned())))?;
+    Bed::new(&files.map(|(path, text)| (path.to_owned(), text.to_owned())))
+}
+
+fn play<F: Future<Output = Result<(), String>>>(kernels: usize, test: impl FnOnce(Builds) -> F) -> Result<(), String> {
+    // All are forked while there is no thread.
+    let launchers: Vec<Launcher> = (0..kernels).map(|_| Launcher::start()).collect::<Result<_, _>>().map_err(|error| error.to_string())?;
+    let bed = bed(RUN)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(|error| error.to_string())?;
     runtime.block_on(async {
         let mut builds = Builds { bed, kernel: None, launchers: launchers.into_iter() };

@@ -29,15 +29,7 @@ const RUN: &str = "mkdir -p build; whole=0; half=0\n\
     for test in tests/*.sh; do sh \"$test\" || exit 1; done\n";
 
 pub fn at_every_moment() -> Result<(), String> {
-    let policy = "capabilities:\n  - { name: runs, match: { syscall: 'fs.*' }, action: allow }\n";
-    let files = [
-        (".skep/policy.yaml", policy),
-        ("skep.yml", "test: { command: [sh, run.sh] }\n"),
-        (".gitignore", "build/\n"),
-        ("run.sh", RUN),
-        ("tests/old.sh", super::OLD),
-    ];
-    let bed = Bed::new(&files.map(|(path, text)| (path.to_owned(), text.to_owned())))?;
+    let bed = super::bed(RUN)?;
     std::fs::write(bed.folder().join("script"), SCRIPT.replace("build/made", "build/other")).map_err(|error| error.to_string())?;
     let (builds, rooms) = (bed.home().join("builds/zone-1"), bed.home().join("work"));
     // The control: without a kill a run adds its build, and the next one finds it.

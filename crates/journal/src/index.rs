@@ -17,7 +17,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, params_from_iter};
 use crate::chain::Genesis;
 use crate::error::JournalError;
 use crate::read::Filter;
-use crate::store::Store;
+use crate::store::{self, Store};
 use follower::Follower;
 
 /// The index begins, and goes on, when so many records are not in it; a scan of fewer takes no time worth saving.
@@ -93,6 +93,11 @@ impl RecordIndex {
             },
         }
         self.next.store(u64::MAX, Ordering::Relaxed);
+    }
+
+    /// Of connections that are in use nothing is freed.
+    pub(crate) fn release_memory(&self) {
+        self.idle.lock().iter().for_each(store::release_memory);
     }
 
     /// Ends the follower and waits for it.

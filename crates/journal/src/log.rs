@@ -1,5 +1,7 @@
 //! The journal's handle: open, append, and what hangs on it.
 
+mod memory;
+
 use std::collections::VecDeque;
 use std::fs;
 use std::io::ErrorKind;

@@ -115,6 +115,11 @@ impl ReadConnections {
         result
     }
 
+    /// Those that are in use keep what they have.
+    pub(crate) fn release_memory(&self) {
+        self.idle.lock().iter().for_each(store::release_memory);
+    }
+
     pub(crate) fn close(&self) {
         self.idle.lock().clear();
     }

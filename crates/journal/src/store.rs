@@ -135,6 +135,11 @@ pub(crate) fn has_table(db: &Connection, name: &str) -> Result<bool, JournalErro
         .map_err(JournalError::db("read the schema"))
 }
 
+/// Frees the pages of the database that a connection has in memory and does not use now. It only saves memory: one that cannot keeps them.
+pub(crate) fn release_memory(db: &Connection) {
+    let _ = db.execute_batch("PRAGMA shrink_memory");
+}
+
 /// A commit of nothing but a number, for its sync.
 pub(crate) fn mark_synced(db: &Connection, count: u64) -> Result<(), rusqlite::Error> {
     let mark = "INSERT INTO meta VALUES ('synced', ?1) ON CONFLICT (key) DO UPDATE SET value = ?1";

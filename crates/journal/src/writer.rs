@@ -42,6 +42,7 @@ const SMALL_COMMIT_BYTES: usize = 8 << 10;
 pub(crate) enum WriterOrder {
     Batch(RecordBatch),
     Recover(SyncSender<Result<Head, JournalError>>),
+    ReleaseMemory,
     Stop,
 }
 
@@ -420,6 +421,7 @@ fn run(slot: &Mutex<Option<Writer>>, shared: &Shared) {
                 // The asker may have gone; the journal is recovered all the same.
                 let _ = answer.send(writer.recover());
             }
+            Some(WriterOrder::ReleaseMemory) => store::release_memory(&writer.db),
             Some(WriterOrder::Batch(_)) | None => {}
         }
     }

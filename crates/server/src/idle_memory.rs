@@ -23,7 +23,8 @@ struct Release {
     bytes: u64,
 }
 
-/// Gives back the code that the start needed, or the work since, and the pages that are free in the heap.
+/// Gives back the code that the start needed, or the work since, what the journal has in its caches, and the pages that are free in the heap. What the
+/// journal's own thread frees is free at the next look.
 pub(crate) async fn release(kernel: Arc<Kernel>) {
     let head = || kernel.ledger.journal().head().seq;
     let (mut last, mut quiet_looks, mut released) = (head(), 0, None);
@@ -32,8 +33,9 @@ pub(crate) async fn release(kernel: Arc<Kernel>) {
         let now = head();
         quiet_looks = if last == now { quiet_looks + 1_u32 } else { 0 };
         if is_due(quiet_looks, now, released, resident_bytes()) {
+            kernel.ledger.journal().release_memory();
             if let Err(error) = sandbox::release_code() {
-                world::log!("skep: cannot release code pages: {error}");
+                world::log!("skep: cannot release pages of the program: {error}");
                 return;
             }
             sandbox::release_heap();

@@ -148,3 +148,31 @@ fn some_come_alone_and_some_together() {
     let report = journal::verify(home.path()).unwrap();
     assert!(report.is_intact() && report.records == ROUNDS * 5, "{report:?}");
 }
+
+/// Memory is given back by the thread, with the writer in its hands: who waits for a late record meanwhile finds it taken and is written all the same.
+#[test]
+fn records_are_written_while_memory_is_given_back() {
+    const EACH: u64 = 300;
+    let home = tempfile::tempdir().unwrap();
+    let (journal, _) = crate::open(home.path());
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(std::sync::atomic::Ordering::SeqCst) {
+                journal.release_memory();
+                std::thread::yield_now();
+            }
+        });
+        for n in 0..EACH {
+            let place = journal.append_late(vec![crate::draft(n)]).wait().unwrap();
+            assert_eq!(place.last_seq, n);
+        }
+        is_over.store(true, std::sync::atomic::Ordering::SeqCst);
+    });
+    assert_eq!(read(&journal).len() as u64, EACH);
+    journal.close();
+    // Nobody takes orders any more.
+    journal.release_memory();
+    let report = journal::verify(home.path()).unwrap();
+    assert!(report.is_intact() && report.records == EACH, "{report:?}");
+}

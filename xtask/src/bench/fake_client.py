@@ -13,11 +13,14 @@ def work():
     is_new = True
     while line := sys.stdin.readline():
         at = time.time_ns()
-        if json.loads(line).get("type") != "user":
+        prompt = json.loads(line)
+        if prompt.get("type") != "user":
             continue
         if is_new:
             say(type="system", subtype="init", session_id="01234567-89ab-cdef-0123-456789abcdef")
             is_new = False
+        # A client that is told to replays what it heard; until then its answers are to something else.
+        say(**prompt, isReplay=True)
         say(type="result", subtype="success", is_error=False, result=str(at), total_cost_usd=0, usage={"input_tokens": 0, "output_tokens": 0})
 
 

@@ -47,12 +47,12 @@ const PARTS: [Part; 13] = [
     Part { name: "rivals", programs: &[], needs_skep: false, measure: gate::measure_rivals },
     Part { name: "rooms", programs: &["sandbox"], needs_skep: true, measure: rooms::measure },
     Part { name: "kernel", programs: &["wire"], needs_skep: true, measure: kernel::measure },
-    Part { name: "door", programs: &["door"], needs_skep: true, measure: door::measure },
+    Part { name: "door", programs: &["embedded"], needs_skep: true, measure: door::measure },
     Part { name: "clients", programs: &["keystroke"], needs_skep: true, measure: clients::measure },
     Part { name: "gateway", programs: &["gateway"], needs_skep: true, measure: gateway::measure },
-    Part { name: "plan", programs: &["plan"], needs_skep: false, measure: plan::measure },
-    Part { name: "phase", programs: &["phase"], needs_skep: false, measure: phase::measure },
-    Part { name: "tree", programs: &["tree", "mail"], needs_skep: true, measure: tree::measure },
+    Part { name: "plan", programs: &["embedded"], needs_skep: false, measure: plan::measure },
+    Part { name: "phase", programs: &["embedded"], needs_skep: false, measure: phase::measure },
+    Part { name: "tree", programs: &["tree", "embedded"], needs_skep: true, measure: tree::measure },
     Part { name: "weight", programs: &[], needs_skep: true, measure: weight::measure },
 ];
 

@@ -3,7 +3,6 @@
 //!
 //! `reads SOCKET PROJECT CALLERS` asks a running kernel over its socket. `effects FOLDER CALLERS` boots one of its own in this process,
 //! because calls with the caller's own hands reach the door from clients in rooms and never over that socket. `busy` is load.
-#![forbid(unsafe_code)]
 
 use kernel::{CallEnd, Home, Kernel, NewTask, Request, Tuning};
 use rustix::event::epoll;
@@ -31,10 +30,8 @@ const ECHOES: usize = 500;
 /// About as long as the line of one call's end.
 const LINE_BYTES: usize = 700;
 
-fn main() -> Fallible<()> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let report = match words.as_slice() {
+pub(crate) fn run(words: &[&str]) -> Fallible<()> {
+    let report = match words {
         ["reads", socket, project, callers] => reads(Path::new(socket), Path::new(project), callers.parse()?)?,
         ["effects", folder, callers] => effects(Path::new(folder), callers.parse()?)?,
         ["busy"] => loop {

@@ -1,6 +1,5 @@
 //! Messages of the process tree, in a kernel of their own: durable sends by 64 callers, beside the journal's own rate in the same run; and how fast
 //! a reader drains a backlog of 20,000. Prints one JSON line, in messages and records a second.
-#![forbid(unsafe_code)]
 
 use journal::{Class, Draft, Filter, Journal, Options};
 use kernel::{Home, Kernel};
@@ -144,7 +143,7 @@ fn median(mut rates: Vec<f64>) -> f64 {
     rates[rates.len() / 2]
 }
 
-async fn run(folder: &Path, launcher: Launcher) -> Result<(), Failure> {
+async fn measure_all(folder: &Path, launcher: Launcher) -> Result<(), Failure> {
     let home = Home::open(&folder.join("home")).map_err(failed)?;
     let kernel = Kernel::boot(home, launcher, Options::default(), None).await.map_err(failed)?;
     let mut senders = Vec::new();
@@ -189,9 +188,9 @@ async fn run(folder: &Path, launcher: Launcher) -> Result<(), Failure> {
     Ok(())
 }
 
-fn main() -> Result<(), Failure> {
+pub(crate) fn run() -> Result<(), Failure> {
     let launcher = Launcher::start().map_err(failed)?;
     let folder = tempfile::tempdir()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    runtime.block_on(run(folder.path(), launcher))
+    runtime.block_on(measure_all(folder.path(), launcher))
 }

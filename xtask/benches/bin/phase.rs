@@ -2,7 +2,6 @@
 //! line for each measure; `cargo xtask bench` reads them.
 //!
 //! A change of phase is the call `plan.complete` from its admission to its end, by the journal, without what the tests themselves took in it.
-#![forbid(unsafe_code)]
 
 use journal::Filter;
 use kernel::{Home, Kernel, NewTask, Stop, Tuning};
@@ -20,14 +19,14 @@ const TASKS: usize = 7;
 /// The changes of a strict task, by the state that each leads to.
 const PHASES: [&str; 3] = ["test_writing", "code_writing", "reviewing"];
 
-fn main() -> Fallible<()> {
-    let folder = std::env::args().nth(1).ok_or("usage: FOLDER FILES")?;
-    let files: usize = std::env::args().nth(2).ok_or("usage: FOLDER FILES")?.parse()?;
+pub(crate) fn run(words: &[&str]) -> Fallible<()> {
+    let [folder, files] = words else { return Err("usage: phase FOLDER FILES".into()) };
+    let files: usize = files.parse()?;
     // Forked before there is a second thread.
     let launcher = sandbox::Launcher::start()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
-        let bench = PhaseBench::open(Path::new(&folder), files, launcher).await?;
+        let bench = PhaseBench::open(Path::new(folder), files, launcher).await?;
         bench.measure().await?;
         bench.kernel.stop("the bench is over").await.map_err(|fault| fault.to_string().into())
     })

@@ -2,7 +2,6 @@
 //! measure; `cargo xtask bench` reads them.
 //!
 //! A durable effect is `fs.write` in mode `mock`: its admission and its end are on disk, and no tool runs, so that what is measured is the kernel's own.
-#![forbid(unsafe_code)]
 
 use journal::Filter;
 use kernel::{CallEnd, Home, Kernel, NewSession, NewTask, Request, Stop, Tuning};
@@ -24,13 +23,13 @@ const EFFECTS: usize = 2_000;
 const LAYERS: usize = 20;
 const LONG: usize = 10_000;
 
-fn main() -> Fallible<()> {
-    let folder = std::env::args().nth(1).ok_or("usage: FOLDER")?;
+pub(crate) fn run(words: &[&str]) -> Fallible<()> {
+    let [folder] = words else { return Err("usage: plan FOLDER".into()) };
     // Forked before there is a second thread.
     let launcher = sandbox::Launcher::start()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
-        let bench = Bench::open(Path::new(&folder), launcher).await?;
+        let bench = Bench::open(Path::new(folder), launcher).await?;
         bench.measure().await?;
         bench.kernel.stop("the bench is over").await.map_err(|fault| fault.to_string().into())
     })

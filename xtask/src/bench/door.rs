@@ -29,13 +29,13 @@ fn measure_at(table: &mut Table, beside: &str) -> Result<()> {
     home.init(&project)?;
     let (socket, project) = (home.path.join("home/kernel.sock"), project.to_string_lossy().into_owned());
     for callers in ["1", MANY] {
-        let read = one(figures("door", &["reads", &socket.to_string_lossy(), &project, callers])?)?;
+        let read = one(figures("embedded", &["door", "reads", &socket.to_string_lossy(), &project, callers])?)?;
         Rows { table, of: "fs.read", callers, beside }.push(&read, &READS)?;
     }
     for callers in ["1", MANY] {
         let folder = home.path.join(format!("effects-{callers}"));
         std::fs::create_dir(&folder)?;
-        let effect = one(figures("door", &["effects", &folder.to_string_lossy(), callers])?)?;
+        let effect = one(figures("embedded", &["door", "effects", &folder.to_string_lossy(), callers])?)?;
         Rows { table, of: "durable effect", callers, beside }.push(&effect, &EFFECTS)?;
     }
     Ok(())
@@ -121,8 +121,8 @@ impl Load {
     fn begin() -> Result<Load> {
         let mut load = Load(Vec::new());
         for _ in 0..LOAD {
-            let mut busy = Command::new(root().join("target/release/bench-door"));
-            load.0.push(busy.arg("busy").stdin(Stdio::null()).spawn().context("cannot start bench-door")?);
+            let mut busy = Command::new(root().join("target/release/bench-embedded"));
+            load.0.push(busy.args(["door", "busy"]).stdin(Stdio::null()).spawn().context("cannot start bench-embedded")?);
         }
         Ok(load)
     }

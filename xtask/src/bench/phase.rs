@@ -12,7 +12,7 @@ pub(super) fn measure(table: &mut Table) -> Result<()> {
     let home = BenchHome::new()?;
     let folder = home.path.join("phase");
     std::fs::create_dir_all(&folder)?;
-    for line in figures("phase", &[&folder.to_string_lossy(), FILES])? {
+    for line in figures("embedded", &["phase", &folder.to_string_lossy(), FILES])? {
         let (ms, least, git) = (number(&line, "ms")?, number(&line, "least_ms")?, number(&line, "git_status_ms")?);
         table.push(TableRow {
             what: format!("a change of phase, to {}", line["what"].as_str().unwrap_or_default()),

@@ -13,7 +13,7 @@ pub(super) fn measure(table: &mut Table) -> Result<()> {
     let home = BenchHome::new()?;
     let folder = home.path.join("plan");
     std::fs::create_dir_all(&folder)?;
-    let measured = figures("plan", &[&folder.to_string_lossy()])?;
+    let measured = figures("embedded", &["plan", &folder.to_string_lossy()])?;
     let of = |what: &str| measured.iter().find(|line| line["what"] == what).with_context(|| format!("`{what}` was not measured"));
     rate(table, "fs.read as steps, five at once", of("reads")?, 8.0, "≥ 8 × K9")?;
     rate(table, "durable effects as steps, five at once", of("effects")?, 5.0, "≥ 5 × K9")?;

@@ -57,7 +57,7 @@ pub(super) fn measure(table: &mut Table) -> Result<()> {
     python_agents(table, &home, &path)?;
     virtual_processes(table, &home)?;
     drop(home);
-    for report in figures("mail", &[])? {
+    for report in figures("embedded", &["mail"])? {
         let (send, records, ratio) = (number(&report, "send")?, number(&report, "journal_records")?, number(&report, "ratio")?);
         table.push(TableRow {
             what: "durable messages, 64 callers".into(),

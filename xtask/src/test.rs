@@ -1,7 +1,7 @@
 //! The tests, with what they need.
 
 use crate::run::{cargo, has, root, run};
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use std::process::Command;
 
 /// Programs the tests run, and the Debian package of each.
@@ -36,14 +36,27 @@ pub fn test(arguments: &[String]) -> Result<()> {
     } else {
         command.args(["test", "--workspace"]);
     }
-    run(command.args(arguments))?;
     // Whoever names tests means those of the workspace.
     if !arguments.is_empty() {
-        return Ok(());
+        return run(command.args(arguments));
     }
-    run(&mut Command::new("sdk/python/check"))?;
+    // Most tests of the workspace wait for something. Those of the Python package, which need nothing of what is built here, use what that leaves.
+    std::thread::scope(|scope| {
+        let package = scope.spawn(check_package);
+        let tested = run(&mut command);
+        let checked = package.join().unwrap_or_else(|_| bail!("the check of the Python package panicked"));
+        tested.and(checked)
+    })?;
     // The contract suite once more, on the kernel that the tests above have built.
     run(Command::new("sdk/python/check").arg("contract").env("SKEP_BIN", root().join("target/debug/skep")))
+}
+
+/// Everything about the Python package that needs no kernel. What it prints comes in one piece.
+fn check_package() -> Result<()> {
+    let checked = Command::new("sdk/python/check").output().context("cannot start `sdk/python/check`")?;
+    println!("{}{}", String::from_utf8_lossy(&checked.stdout), String::from_utf8_lossy(&checked.stderr));
+    ensure!(checked.status.success(), "`sdk/python/check` failed: {}", checked.status);
+    Ok(())
 }
 
 /// What the tests need, all of it.

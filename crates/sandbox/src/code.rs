@@ -98,9 +98,9 @@ mod tests {
     #[test]
     fn constants_of_this_program_are_found_and_the_loaders_tables_are_not() {
         let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap();
-        let (code, constant) = (release_code as usize, std::ptr::from_ref(NAMES[0]) as *const u8 as usize);
+        let (code, constant) = (release_code as *const () as usize, NAMES[0].as_ptr() as usize);
         // The place of a name is written by the loader, because it is not known before the program is in memory.
-        let written = std::ptr::from_ref(&NAMES) as usize;
+        let written = NAMES.as_ptr() as usize;
         let found = unwritten(&smaps);
         let is_found = |place: usize| found.iter().any(|(start, end)| (*start..*end).contains(&place));
         assert_eq!((is_found(code), is_found(constant), is_found(written)), (true, true, false));

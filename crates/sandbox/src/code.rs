@@ -7,20 +7,50 @@
 
 use std::fs;
 use std::io;
+use std::ops::Range;
 
-/// Unmaps the pages of this process that are what a file holds, its code and constants, until they are used again.
+/// Unmaps the pages of this process that are what a program or library holds, its code and constants, until they are used again.
 pub fn release_code() -> io::Result<()> {
+    let loaded = loaded();
     for (start, end) in unwritten(&fs::read_to_string("/proc/self/smaps")?) {
-        // SAFETY: the range is a private mapping of a file that nobody may write (`r-xp`, `r--p`) and of which no page was ever written, so
-        // each page is what the file holds, and the system maps it again where it is touched, by this thread or another. Nothing here
-        // unmaps a library or makes such a range writable, so it is still that mapping. What the loader wrote before it took the
-        // right to write away has pages of its own and is not among them.
+        // INVARIANT: another thread may unmap a file meanwhile and get its place for something else. It never unmaps what the loader mapped.
+        if !loaded.iter().any(|part| part.start <= start && end <= part.end) {
+            continue;
+        }
+        // SAFETY: the range is a private mapping of a program or library that stays loaded, that nobody may write (`r-xp`, `r--p`) and of
+        // which no page was ever written, so each page is what the file holds, and the system maps it again where it is touched, by this
+        // thread or another. What the loader wrote before it took the right to write away has pages of its own and is not among them.
         let done = unsafe { libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_DONTNEED) };
         if done != 0 {
             return Err(io::Error::last_os_error());
         }
     }
     Ok(())
+}
+
+/// The parts of this program and of its libraries that nobody may write, in whole pages. None of these libraries is ever unloaded.
+fn loaded() -> Vec<Range<usize>> {
+    /// Called once for each of them.
+    unsafe extern "C" fn add(object: *mut libc::dl_phdr_info, _: usize, found: *mut libc::c_void) -> libc::c_int {
+        let page = rustix::param::page_size();
+        // SAFETY: the loader passes a description that is valid during this call, with that many headers, and `found` is what `loaded` passes.
+        let (object, found) = unsafe { (&*object, &mut *found.cast::<Vec<Range<usize>>>()) };
+        if object.dlpi_phdr.is_null() {
+            return 0;
+        }
+        // SAFETY: as above.
+        let headers = unsafe { std::slice::from_raw_parts(object.dlpi_phdr, usize::from(object.dlpi_phnum)) };
+        for header in headers.iter().filter(|header| header.p_type == libc::PT_LOAD && header.p_flags & libc::PF_W == 0) {
+            let start = (object.dlpi_addr as usize).wrapping_add(header.p_vaddr as usize);
+            let end = start.wrapping_add(header.p_memsz as usize).next_multiple_of(page);
+            found.push(start / page * page..end);
+        }
+        0
+    }
+    let mut found: Vec<Range<usize>> = Vec::new();
+    // SAFETY: `add` is called before this returns and not later, with the list that is passed here; it does not unwind.
+    unsafe { libc::dl_iterate_phdr(Some(add), (&raw mut found).cast()) };
+    found
 }
 
 /// So many heaps share what threads ask for. The C library would make eight for each core, and each keeps pages that others could use.
@@ -72,7 +102,8 @@ fn is_file(line: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{release_code, release_heap, unwritten};
+    use super::{loaded, release_code, release_heap, unwritten};
+    use std::os::fd::AsRawFd;
 
     #[test]
     fn only_what_a_file_holds_is_given_back() {
@@ -95,15 +126,25 @@ mod tests {
         }
     }
 
+    /// A mapping as another thread may have one for a moment, while it looks through a file.
+    fn map_file(file: &std::fs::File) -> usize {
+        // SAFETY: a new mapping at a place that the system chooses, which nothing else knows.
+        let place = unsafe { libc::mmap(std::ptr::null_mut(), 4096, libc::PROT_READ, libc::MAP_PRIVATE, file.as_raw_fd(), 0) };
+        assert_ne!(place, libc::MAP_FAILED);
+        place as usize
+    }
+
     #[test]
-    fn constants_of_this_program_are_found_and_the_loaders_tables_are_not() {
-        let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap();
-        let (code, constant) = (release_code as *const () as usize, NAMES[0].as_ptr() as usize);
+    fn code_and_constants_of_this_program_are_found_and_nothing_else() {
+        let this = std::fs::File::open("/proc/self/exe").unwrap();
         // The place of a name is written by the loader, because it is not known before the program is in memory.
-        let written = NAMES.as_ptr() as usize;
-        let found = unwritten(&smaps);
-        let is_found = |place: usize| found.iter().any(|(start, end)| (*start..*end).contains(&place));
-        assert_eq!((is_found(code), is_found(constant), is_found(written)), (true, true, false));
+        let (constant, written, mapped) = (NAMES[0].as_ptr() as usize, NAMES.as_ptr() as usize, map_file(&this));
+        let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let (unwritten, loaded) = (unwritten(&smaps), loaded());
+        let is_unwritten = |place: usize| unwritten.iter().any(|(start, end)| (*start..*end).contains(&place));
+        let is_loaded = |place: usize| loaded.iter().any(|part| part.contains(&place));
+        let found = [release_code as *const () as usize, constant, written, mapped].map(|place| (is_unwritten(place), is_loaded(place)));
+        assert_eq!(found, [(true, true), (true, true), (false, false), (true, false)]);
     }
 
     static NAMES: [&str; 2] = ["a constant of some length", "and one more"];

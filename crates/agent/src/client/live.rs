@@ -28,8 +28,8 @@ use world::{Pid, Stop, Task, TaskId};
 const NAMED_MAX: usize = 3;
 /// The part of the machine's memory that must be free for clients to wait.
 const MEMORY_FREE_PART: u64 = 10;
-/// How long a clean stop waits for the rooms of clients.
-const END_MAX: Duration = Duration::from_secs(1);
+/// How long a clean stop waits for the rooms of clients, all together. It may take ten seconds, and agents need five of them.
+const END_MAX: Duration = Duration::from_secs(4);
 
 /// The clients that wait, one for each worker at most.
 pub struct LiveClients {
@@ -206,8 +206,11 @@ impl LiveClients {
     /// Ends every client that waits.
     pub async fn end_all(&self) {
         let waiting: Vec<(Pid, LiveClient)> = self.waiting.lock().drain().collect();
+        let until = tokio::time::Instant::now() + END_MAX;
+        waiting.iter().for_each(|(_, client)| client.job.kill());
         for (pid, client) in waiting {
-            drop(tokio::time::timeout(END_MAX, self.end(pid, client, "the kernel stopped")).await);
+            // What is left behind then, the next start removes.
+            drop(tokio::time::timeout_at(until, self.end(pid, client, "the kernel stopped")).await);
         }
     }
 
@@ -257,14 +260,16 @@ impl LiveClients {
             world::log!("skep: the sandbox of {task} does not stay: {error}");
             return Some(opened);
         }
-        let mut waiting = self.waiting.lock();
-        match waiting.get_mut(&pid).filter(|client| client.task == task) {
-            Some(client) => {
-                (client.room, client.since) = (Some(opened.moved(folder)), Instant::now());
-                None
-            }
-            None => Some(opened.moved(folder)),
+        if let Some(client) = self.waiting.lock().get_mut(&pid).filter(|client| client.task == task) {
+            (client.room, client.since) = (Some(opened.moved(folder)), Instant::now());
+            return None;
         }
+        // The client went meanwhile, and whoever closes the task removes its room where it was.
+        self.rooms.release_layers(pid);
+        if let Err(error) = aside(|| std::fs::rename(&folder, &opened.work)) {
+            world::log!("skep: the sandbox of {task} is left behind: {error}");
+        }
+        Some(opened)
     }
 
     /// Lets go of a client whose room is closed with its task.

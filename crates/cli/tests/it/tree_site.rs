@@ -116,7 +116,7 @@ impl TreeSite {
 
     #[track_caller]
     pub fn until(&self, what: &str, mut is: impl FnMut() -> bool) {
-        let end = Instant::now() + Duration::from_secs(60);
+        let end = Instant::now() + Duration::from_secs(180);
         while !is() {
             assert!(Instant::now() < end, "never: {what}\n{}\n{}", self.site.ok(&["ps"]), self.log());
             std::thread::sleep(Duration::from_millis(50));

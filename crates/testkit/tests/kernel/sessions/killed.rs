@@ -102,10 +102,14 @@ steps:
 
 /// Killed at one commit after the other, until one falls between the act and its outcome.
 fn lost() -> Result<(), String> {
-    for nth in 1..60 {
+    let (mut nth, mut rounds) = (0, 0);
+    while rounds < 8 {
+        nth += 1;
         let bed = bed("")?;
         if !run_kernel(&bed, LOSES, Some(format!("{:?}:{nth}", Point::BeforeAck)))? {
-            return Err("no kernel died between the write and its outcome".to_owned());
+            // Which commits stand together is a matter of chance, and on a slow machine the act and its outcome may.
+            (nth, rounds) = (0, rounds + 1);
+            continue;
         }
         if run_kernel(&bed, LOSES, None)? {
             return Err("a kernel without a fault died".to_owned());
@@ -131,7 +135,7 @@ fn lost() -> Result<(), String> {
         assert!(events.iter().any(|event| matches!(event, Event::TaskFailed(_))), "its session fails");
         return Ok(());
     }
-    Err("no kernel died between the write and its outcome in 60 commits".to_owned())
+    Err("no kernel died between the write and its outcome in eight rounds".to_owned())
 }
 
 /// How each step, part and session ended, each once, and then whether something was summed up: how full a context is depends on how long the

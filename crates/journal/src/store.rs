@@ -135,7 +135,8 @@ pub(crate) fn has_table(db: &Connection, name: &str) -> Result<bool, JournalErro
         .map_err(JournalError::db("read the schema"))
 }
 
-/// Frees the pages of the database that a connection has in memory and does not use now. It only saves memory: one that cannot keeps them.
+/// Frees the pages of the database that a connection has in memory and does not use now. It only saves memory: one that cannot keeps them, and its next
+/// use says what is wrong with it.
 pub(crate) fn release_memory(db: &Connection) {
     let _ = db.execute_batch("PRAGMA shrink_memory");
 }
